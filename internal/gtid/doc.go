@@ -7,7 +7,7 @@
 //	3e11fa47-71ca-11e1-9e33-c80aa9429562:1-33779:40000:optag:1-2
 //
 // which is the transactions 1 to 33779 and 40000 of that server, and 1 and 2 under the tag optag. A tag holds for all
-// intervals up to the next tag or UUID. Parse takes every form that mysqld 9.7 takes; String prints the canonical one.
+// intervals up to the next tag or UUID. Parse takes the forms that mysqld 9.7 takes; String prints the canonical one.
 // Sets are values: they do not change, may be shared, and the zero Set is empty.
 //
 // # Worked example

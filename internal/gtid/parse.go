@@ -10,7 +10,7 @@ const (
 	// what a healthy cluster has (10,000 gaps take about 120 kB).
 	MaxText = 8 << 20
 	// MaxIntervals is the largest number of intervals that Parse reads from one text, counted as they are written, before
-	// overlapping ones are joined. With MaxText it bounds what hostile text can make Parse allocate: under 64 MiB.
+	// overlapping ones are joined. With MaxText it bounds what hostile text can make Parse allocate: 64 MiB.
 	MaxIntervals = 1 << 18
 	// MaxTag is the length of the longest tag, in characters.
 	MaxTag = 32
@@ -44,17 +44,20 @@ func excerpt(s string, offset int) string {
 	return s[:min(len(s), excerptBytes)]
 }
 
-// Parse reads a GTID set in every form that mysqld 9.7 takes, and joins it into canonical form: white space between
-// tokens, UUIDs undashed, upper case or within braces, UUIDs and tags repeated, intervals in any order or overlapping,
-// empty intervals (5-3), more commas than needed, UUIDs and tags without intervals. A tag holds until the next tag or
-// UUID. Errors wrap a *SyntaxError. Text beyond MaxText or MaxIntervals is refused.
+// Parse reads a GTID set in every form that the GTID functions of mysqld 9.7 take, and joins it into canonical form: white
+// space between tokens, UUIDs undashed, upper case or within braces, UUIDs and tags repeated, intervals in any order or
+// overlapping, empty intervals (5-3), more commas than needed, UUIDs and tags without intervals. A tag holds until the
+// next tag or UUID. Errors wrap a *SyntaxError. Text beyond MaxText or MaxIntervals is refused.
 //
-// Numbers are decimal, as in 9.7; in 8.4 a leading zero makes a number octal (no server prints one).
+// It is stricter than the server in two places where following it would be guessing: numbers with leading zeros (9.7.4
+// reads 010 as 10 in GTID_SUBTRACT and as 8 in SET gtid_purged), and tags with bytes above 127 (9.7.4 garbles them).
+// Never hand the text itself to the server: SET gtid_purged and WAIT_FOR_EXECUTED_GTID_SET refuse undashed UUIDs. String
+// is understood everywhere.
 func Parse(s string) (Set, error) {
 	if len(s) > MaxText {
 		return Set{}, fmt.Errorf("parse GTID set: text has %d bytes; at most %d are allowed", len(s), MaxText)
 	}
-	p := parser{text: s}
+	p := parser{text: s, spans: make([]span, 0, min(strings.Count(s, ":"), MaxIntervals))}
 	if err := p.set(); err != nil {
 		return Set{}, fmt.Errorf("parse GTID set: %w", err)
 	}
@@ -135,7 +138,14 @@ func (p *parser) tag() (string, error) {
 			MaxTag, p.pos-start))
 	}
 	// A copy, so that a set does not hold on to the whole text that it was read from.
-	return strings.ToLower(strings.Clone(p.text[start:p.pos])), nil
+	lower := make([]byte, 0, MaxTag)
+	for _, c := range []byte(p.text[start:p.pos]) {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower = append(lower, c)
+	}
+	return string(lower), nil
 }
 
 func (p *parser) interval(k key) error {
@@ -163,6 +173,8 @@ func (p *parser) interval(k key) error {
 	return nil
 }
 
+const noLeadingZero = "a number without leading zeros, which the server reads as octal or decimal depending on the statement"
+
 // number reads a decimal number from least to MaxNumber.
 func (p *parser) number(least int64) (int64, error) {
 	start := p.pos
@@ -176,6 +188,9 @@ func (p *parser) number(least int64) (int64, error) {
 			n = n*10 + digit
 		}
 		p.pos++
+	}
+	if p.pos-start > 1 && p.text[start] == '0' {
+		return 0, p.fail(start, noLeadingZero)
 	}
 	if p.pos == start || !inRange || n < least {
 		return 0, p.fail(start, fmt.Sprintf("a number from %d to %d", least, MaxNumber))

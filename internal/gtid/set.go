@@ -43,7 +43,16 @@ func normalize(spans []span) Set {
 	if !slices.IsSortedFunc(spans, byKeyThenStart) {
 		slices.SortFunc(spans, byKeyThenStart)
 	}
-	var s Set
+	keys := 0
+	for i := range spans {
+		if i == 0 || spans[i].key != spans[i-1].key {
+			keys++
+		}
+	}
+	if keys == 0 {
+		return Set{}
+	}
+	s := Set{parts: make([]part, 0, keys)}
 	for len(spans) > 0 {
 		k, n := spans[0].key, 1
 		for n < len(spans) && spans[n].key == k {
