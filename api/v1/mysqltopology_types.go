@@ -159,6 +159,10 @@ type EpochRecord struct {
 	// ServerUUID of its mysqld.
 	ServerUUID string `json:"serverUUID"`
 
+	// Incarnation of its data directory: a primary that comes back with another one has lost its data.
+	// +optional
+	Incarnation string `json:"incarnation,omitempty"`
+
 	// PromotedGTIDSet is what the instance had executed just before it was opened.
 	// +optional
 	PromotedGTIDSet string `json:"promotedGTIDSet,omitempty"`
