@@ -149,6 +149,9 @@ func SecretAdmin(cluster string) string { return cluster + "-admin" }
 // ConfigMap returns the name of the ConfigMap with the rendered configuration of a given content hash.
 func ConfigMap(cluster, hash string) string { return cluster + "-config-" + hash }
 
+// Revision returns the name of the ControllerRevision that keeps the shape of a given revision.
+func Revision(cluster, hash string) string { return cluster + "-revision-" + hash }
+
 // ConfigCheckPod returns the name of the pod in which the target image checks a configuration.
 func ConfigCheckPod(cluster, hash string) string { return cluster + "-check-" + hash }
 
