@@ -1,0 +1,3 @@
+// Command images builds, lists and pushes the container images of the project without docker.
+// `go run ./hack/images --help` explains its commands; the work is done by internal/release/image.
+package main
