@@ -45,6 +45,9 @@ func EnsurePackages(ctx context.Context, report *progress.Reporter) error {
 	if err != nil {
 		return err
 	}
+	if err := stopService(ctx, missing); err != nil {
+		return err
+	}
 	if still := missingPackages(exists); len(still) > 0 {
 		return fmt.Errorf("apt-get installed %s, but their programs are not where Debian puts them", strings.Join(still, " "))
 	}
@@ -61,8 +64,20 @@ func missingPackages(exists func(string) bool) []string {
 	return missing
 }
 
+// stopService ends the containerd that Debian starts where systemd runs, if it came with the packages just installed: every node
+// runs its own.
+func stopService(ctx context.Context, installed []string) error {
+	if !slices.Contains(installed, "containerd") || !exists("/run/systemd/system") {
+		return nil
+	}
+	if output, err := exec.CommandContext(ctx, "systemctl", "disable", "--now", "containerd").CombinedOutput(); err != nil {
+		return fmt.Errorf("switch off the containerd service: %w\n%s", err, output)
+	}
+	return nil
+}
+
 func install(ctx context.Context, names []string) error {
-	// RUNLEVEL=1 makes Debian's scripts not start containerd as a service: every node runs its own.
+	// RUNLEVEL=1 keeps Debian's scripts from starting services where there is no systemd.
 	return apt(ctx, append([]string{"install", "-y", "-q", "--no-install-recommends"}, names...)...)
 }
 
