@@ -1,0 +1,112 @@
+package failover
+
+import (
+	"slices"
+	"strings"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/topology"
+)
+
+// adoption is what the volumes tell when they know more than the record: it was lost, or an older one was restored.
+type adoption struct {
+	// kept is true when some wanted instance's volume holds complete data of this cluster.
+	kept bool
+	// highest epoch that an agent of this cluster knows.
+	highest int64
+	// waits names the instances that must still be heard, or whose mysqld must still start.
+	waits []string
+	// candidates are the instances that agents of the highest epoch name as primary.
+	candidates []string
+	// quorum is the pessimistic union of what agents of the highest epoch hold, and of the record.
+	quorum v1.Quorum
+}
+
+// planAdoption reads the volumes.
+func planAdoption(v *view) adoption {
+	var a adoption
+	for _, i := range v.wanted() {
+		if !v.ours(i) {
+			continue
+		}
+		a.kept = a.kept || i.HasData() == topology.True
+		a.highest = max(a.highest, i.Status.Epoch)
+	}
+	if !a.kept {
+		return a
+	}
+	a.quorum = v.recorded()
+	for _, i := range v.wanted() {
+		switch {
+		case !i.Answers() || i.MakesData() == topology.True:
+			a.waits = append(a.waits, i.Name)
+		case v.ours(i) && i.Status.Epoch == a.highest:
+			a.add(i)
+		}
+	}
+	slices.Sort(a.candidates)
+	a.candidates = slices.Compact(a.candidates)
+	if len(a.candidates) == 1 && !slices.Contains(a.waits, a.candidates[0]) {
+		// What it executed is recorded with the new epoch, so its mysqld must have come up.
+		if p := v.snap.Instance(a.candidates[0]); p == nil || p.HasData() == topology.True && p.Server() == nil {
+			a.waits = append(a.waits, a.candidates[0])
+		}
+	}
+	return a
+}
+
+// add joins what one agent of the highest epoch knows.
+func (a *adoption) add(i *topology.Instance) {
+	if i.Status.Primary != "" {
+		a.candidates = append(a.candidates, i.Status.Primary)
+	}
+	if i.Status.Quorum == nil {
+		return
+	}
+	q := fromWire(*i.Status.Quorum)
+	if a.quorum.Generation == 0 {
+		a.quorum = q
+		return
+	}
+	newer := max(a.quorum.Generation, q.Generation)
+	if q.Generation > a.quorum.Generation {
+		// Seats keep the holder of the newer quorum: the older one was replaced after a barrier.
+		a.quorum = withGeneration(pessimistic(q, a.quorum), newer)
+		return
+	}
+	a.quorum = withGeneration(pessimistic(a.quorum, q), newer)
+}
+
+// ready says whether the record can be made anew: every wanted instance was heard and they agree.
+func (a adoption) ready() bool { return a.kept && len(a.waits) == 0 && len(a.candidates) == 1 }
+
+// ambiguous says whether all were heard and they do not agree on one primary.
+func (a adoption) ambiguous() bool { return a.kept && len(a.waits) == 0 && len(a.candidates) != 1 }
+
+// recordAdoption makes the record anew from the volumes, in an epoch above all that is known (INV-3).
+func recordAdoption(v *view, d *Decision) {
+	a := v.adopt
+	name := a.candidates[0]
+	p := v.snap.Instance(name)
+	rec := &d.Record
+	rec.Epoch = max(rec.Epoch, a.highest) + 1
+	rec.Primary = name
+	rec.Routed = false
+	quorum := withGeneration(a.quorum, a.quorum.Generation+1)
+	quorum.Members = slices.DeleteFunc(slices.Clone(quorum.Members), func(m v1.QuorumMember) bool { return m.Name == name })
+	rec.Quorum = &quorum
+	rec.Operation = v.operation(v1.OperationResume, name, rec.Epoch)
+	d.Evidence = append(d.Evidence, "every wanted instance answered; agents of epoch "+itoa(a.highest)+" name "+name+" as primary")
+	if p == nil || p.HasData() != topology.True {
+		// The instance that was primary has no data: nothing may be concluded, and Recovering will say so.
+		rec.History = appendHistory(rec.History, v1.EpochRecord{Epoch: rec.Epoch, Instance: name, ServerUUID: "unknown", PromotedAt: v.timestamp()})
+		return
+	}
+	rec.History = appendHistory(rec.History, v1.EpochRecord{
+		Epoch: rec.Epoch, Instance: name, ServerUUID: p.Status.Data.ServerUUID, Incarnation: p.Status.Data.Incarnation,
+		PromotedGTIDSet: p.Status.Server.GTIDExecuted.String(), PromotedAt: v.timestamp(),
+	})
+}
+
+// list joins names for a message.
+func list(names []string) string { return strings.Join(names, ", ") }

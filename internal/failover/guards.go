@@ -1,0 +1,213 @@
+package failover
+
+import (
+	"slices"
+
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/gtid"
+	"github.com/porpoise-dev/porpoise/internal/topology"
+)
+
+// Guard names a predicate over what is known. A name that begins with ! is the opposite.
+type Guard string
+
+// Guards. Those about evidence hold only on live, positive evidence (INV-5).
+const (
+	suspended        Guard = "suspended"
+	recordEmpty      Guard = "record empty"
+	foreignVolume    Guard = "foreign volume"
+	keptData         Guard = "volumes hold data"
+	adoptionReady    Guard = "every volume heard"
+	adoptionUnclear  Guard = "volumes disagree on the primary"
+	freshStart       Guard = "every volume heard is empty"
+	agentsAhead      Guard = "agents know a higher epoch"
+	primaryAnswers   Guard = "primary answers"
+	primaryPodGone   Guard = "primary's pod gone"
+	primaryNoData    Guard = "primary has no data"
+	primaryMakesData Guard = "primary makes data"
+	primaryDataLost  Guard = "primary's data lost"
+	primaryRuns      Guard = "primary's mysqld answers"
+	primaryDown      Guard = "primary's mysqld ended"
+	primaryRecorded  Guard = "primary's data recorded"
+	primaryWritable  Guard = "primary writable"
+	primaryOpen      Guard = "primary open"
+	primaryBehind    Guard = "a member holds what the primary lost"
+	generationBehind Guard = "primary holds a newer quorum"
+	membersHoldAll   Guard = "enough members hold all of the primary"
+	quorumRecord     Guard = "quorum to record"
+	quorumAct        Guard = "quorum to set"
+	quorumPassed     Guard = "quorum barrier passed"
+	quorumWaits      Guard = "quorum barrier waits"
+	routed           Guard = "routed"
+	acksReached      Guard = "wanted acks in force"
+	writesBlocked    Guard = "writes blocked"
+	allServe         Guard = "all serve"
+	bootstrapRuns    Guard = "bootstrap in progress"
+)
+
+// not gives the opposite of a guard.
+func not(g Guard) Guard { return "!" + g }
+
+// guards holds the predicates by name.
+var guards = map[Guard]func(*view) bool{
+	suspended:        func(v *view) bool { return v.snap.Spec.Suspend },
+	recordEmpty:      func(v *view) bool { return v.rec.Epoch == 0 },
+	foreignVolume:    func(v *view) bool { return slices.ContainsFunc(v.wanted(), v.foreign) },
+	keptData:         func(v *view) bool { return v.adopt.kept },
+	adoptionReady:    func(v *view) bool { return v.adopt.ready() },
+	adoptionUnclear:  func(v *view) bool { return v.adopt.ambiguous() },
+	freshStart:       (*view).freshStart,
+	agentsAhead:      func(v *view) bool { return v.rec.Epoch > 0 && v.adopt.highest > v.rec.Epoch },
+	primaryAnswers:   func(v *view) bool { return v.primary.Answers() },
+	primaryPodGone:   func(v *view) bool { return v.primary == nil || !v.primary.Pod.Exists },
+	primaryNoData:    func(v *view) bool { return v.primary.NeedsData() == topology.True },
+	primaryMakesData: func(v *view) bool { return v.primary.MakesData() == topology.True },
+	primaryDataLost:  (*view).primaryDataLost,
+	primaryRuns:      func(v *view) bool { return v.primary.Server() != nil },
+	primaryDown:      (*view).primaryDown,
+	primaryRecorded:  func(v *view) bool { return v.entry != nil },
+	primaryWritable:  func(v *view) bool { return v.primary.Writable() == topology.True },
+	primaryOpen:      (*view).primaryOpen,
+	primaryBehind:    func(v *view) bool { return len(v.aheadOfPrimary()) > 0 },
+	generationBehind: (*view).generationBehind,
+	membersHoldAll:   func(v *view) bool { return v.holders() >= int(v.recorded().RequiredAcks) },
+	quorumRecord:     func(v *view) bool { return v.quorum.kind == changeRecord },
+	quorumAct:        func(v *view) bool { return v.quorum.kind == changeAct },
+	quorumPassed:     func(v *view) bool { return v.quorum.kind == changeBarrierPassed },
+	quorumWaits:      func(v *view) bool { return v.quorum.kind == changeBarrierWaits },
+	routed:           func(v *view) bool { return v.rec.Routed },
+	acksReached:      (*view).acksReached,
+	writesBlocked:    func(v *view) bool { return v.blockedText() != "" },
+	allServe:         (*view).allServe,
+	bootstrapRuns:    (*view).bootstrapRuns,
+}
+
+// freshStart: the first wanted instance is heard and no volume that could be heard holds data. Where the volumes may be
+// kept ones every wanted instance must be heard; else it is enough that those whose pods run are.
+func (v *view) freshStart() bool {
+	wanted := v.wanted()
+	if len(wanted) == 0 || !wanted[0].Answers() {
+		return false
+	}
+	for _, i := range wanted {
+		if !i.Answers() && (i.Pod.Running || !v.snap.FreshVolumes) {
+			return false
+		}
+		if i.HasData() == topology.True {
+			return false
+		}
+	}
+	return true
+}
+
+// primaryDataLost: the primary's agent shows another data directory than the one that was promoted, or none.
+func (v *view) primaryDataLost() bool {
+	if v.entry == nil || !v.primary.Answers() {
+		return false
+	}
+	data := v.primary.Status.Data
+	if data.State != agentapi.DataReady {
+		return true
+	}
+	return data.ServerUUID != "" && data.ServerUUID != v.entry.ServerUUID ||
+		data.Incarnation != "" && v.entry.Incarnation != "" && data.Incarnation != v.entry.Incarnation
+}
+
+// primaryDown: its pod does not exist, or its agent tells that mysqld does not run or runs read-only, which it does after
+// every start.
+func (v *view) primaryDown() bool {
+	if v.primary == nil || !v.primary.Pod.Exists && !v.primary.Answers() {
+		return true
+	}
+	return v.primary.MySQLRuns() == topology.False || v.primary.Writable() == topology.False
+}
+
+// primaryOpen: it is writable in its epoch and its agent was told so in this life.
+func (v *view) primaryOpen() bool {
+	if v.primary.Writable() != topology.True || v.primaryDataLost() {
+		return false
+	}
+	st := v.primary.Status
+	return st.Role == agentapi.RolePrimary && st.Confirmed && st.Epoch == v.rec.Epoch && v.ours(v.primary)
+}
+
+// generationBehind: the agent would keep its own, newer quorum instead of the recorded one.
+func (v *view) generationBehind() bool {
+	q, _ := v.inForce()
+	r := v.recorded()
+	return q.Generation > r.Generation || q.Generation == r.Generation && q.Generation > 0 && !sameQuorum(q, r)
+}
+
+// aheadOfPrimary names the members that hold something of a recorded primary's that the present primary lacks.
+func (v *view) aheadOfPrimary() []string {
+	server := v.primary.Server()
+	if server == nil || v.primary.Writable() != topology.False {
+		return nil // An open primary's members may hold what it waits to make visible.
+	}
+	uuids := v.epochUUIDs()
+	var names []string
+	for _, m := range v.recorded().Members {
+		i := v.snap.Instance(m.Name)
+		holds, known := i.Holds()
+		if known == topology.True && v.ours(i) && !server.GTIDExecuted.Contains(holds.Restrict(uuids...)) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// holders counts the members that have received, live and now, everything that the primary's binary log holds.
+func (v *view) holders() int {
+	n := 0
+	for _, m := range v.recorded().Members {
+		if v.primary.Server() != nil && v.memberHoldsPrimarys(m) == topology.True {
+			n++
+		}
+	}
+	return n
+}
+
+// acksReached: the wanted number of acks is in the record and in force.
+func (v *view) acksReached() bool {
+	recorded := v.recorded()
+	inForce, applied := v.inForce()
+	return v.primaryOpen() && recorded.RequiredAcks >= v.snap.Spec.Acks && inForce.RequiredAcks >= v.snap.Spec.Acks && applied
+}
+
+// allServe: every wanted instance serves in its role and nothing else is to be removed.
+func (v *view) allServe() bool {
+	for i := range v.snap.Instances {
+		inst := &v.snap.Instances[i]
+		if !inst.Wanted {
+			if isMember(v.recorded(), inst.Name) || inst.Name == v.rec.Primary {
+				return false
+			}
+			continue
+		}
+		if inst.Name == v.rec.Primary {
+			continue
+		}
+		if inst.Acknowledges(v.lineage) != topology.True || !isMember(v.recorded(), inst.Name) || v.rejoins[inst.Name].verdict == rejoinBroken {
+			return false
+		}
+	}
+	return v.primaryOpen()
+}
+
+func (v *view) bootstrapRuns() bool {
+	return v.rec.Epoch > 0 && !v.rec.Routed && (v.entry == nil || v.rec.Operation != nil && v.rec.Operation.Type == "Bootstrap")
+}
+
+// holds evaluates a guard or its opposite.
+func (g Guard) holds(v *view) bool {
+	if len(g) > 0 && g[0] == '!' {
+		return !guards[g[1:]](v)
+	}
+	return guards[g](v)
+}
+
+// purgedNothing says whether a replica can still begin at the primary's first transaction.
+func purgedNothing(primary *topology.Instance) bool {
+	server := primary.Server()
+	return server != nil && server.GTIDPurged.Equal(gtid.Set{})
+}

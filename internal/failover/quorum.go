@@ -1,0 +1,231 @@
+package failover
+
+import (
+	"slices"
+	"strings"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/topology"
+)
+
+// changeKind says what the next step of a quorum change is.
+type changeKind int
+
+const (
+	// changeNone: record, agent and wish agree.
+	changeNone changeKind = iota
+	// changeRecord: quorumChange.next is to be recorded before anything is done.
+	changeRecord
+	// changeAct: the primary is to be given quorumChange.next.
+	changeAct
+	// changeBarrierPassed: quorumChange.next is in force and may be recorded.
+	changeBarrierPassed
+	// changeBarrierWaits: quorumChange.next is in force; its barrier has not passed.
+	changeBarrierWaits
+)
+
+// quorumChange is the next step from the recorded quorum to the wished one.
+type quorumChange struct {
+	kind changeKind
+	next v1.Quorum
+	// joining follow and are not caught up yet; stuck would leave the quorum and cannot, since too few others live.
+	joining, stuck []string
+	// lacking are the members that the barrier waits for.
+	lacking []string
+}
+
+// planQuorum compares what is recorded, in force and wished, and gives the next step. Only an open primary's quorum is
+// changed.
+func planQuorum(v *view) quorumChange {
+	if v.rec.Quorum == nil || !v.primaryOpen() {
+		return quorumChange{}
+	}
+	recorded := v.recorded()
+	inForce, applied := v.inForce()
+	wish, change := v.wish(recorded)
+	top := max(recorded.Generation, inForce.Generation)
+
+	if cautious := pessimistic(recorded, wish); !sameQuorum(cautious, recorded) {
+		change.kind, change.next = changeRecord, withGeneration(cautious, top+1)
+		return change
+	}
+	settled := sameQuorum(inForce, wish) && applied
+	switch {
+	case sameQuorum(recorded, wish) && inForce.Generation > recorded.Generation:
+		// An act-first change was given up or its record lost its race: what is wished is as cautious as both.
+		change.kind, change.next = changeRecord, withGeneration(recorded, top+1)
+	case sameQuorum(recorded, wish) && settled && inForce.Generation == recorded.Generation:
+		change.kind = changeNone
+	case sameQuorum(recorded, wish) && inForce.Generation == recorded.Generation && !sameQuorum(inForce, wish):
+		change.kind, change.next = changeRecord, withGeneration(recorded, top+1)
+	case sameQuorum(recorded, wish):
+		change.kind, change.next = changeAct, recorded
+	case settled && inForce.Generation > recorded.Generation:
+		change.kind, change.next = changeBarrierWaits, inForce
+		if change.lacking = v.barrierLacks(inForce); len(change.lacking) == 0 {
+			change.kind = changeBarrierPassed
+		}
+	case sameQuorum(inForce, wish) && inForce.Generation > recorded.Generation:
+		change.kind, change.next = changeAct, inForce
+	default:
+		change.kind, change.next = changeAct, withGeneration(wish, top+1)
+	}
+	return change
+}
+
+// wish computes the quorum that present evidence allows to go to.
+func (v *view) wish(recorded v1.Quorum) (v1.Quorum, quorumChange) {
+	var change quorumChange
+	var members []v1.QuorumMember
+	seats := map[string]bool{}
+	for _, m := range recorded.Members {
+		members = append(members, v.presentIdentity(m))
+		seats[m.Name] = true
+	}
+	for _, i := range v.wanted() {
+		if seats[i.Name] || i.Name == v.rec.Primary || i.Name == v.snap.Spec.Restarting {
+			continue
+		}
+		switch v.admissible(i) {
+		case topology.True:
+			members = append(members, identity(i))
+		case topology.False:
+			if i.Follows(v.lineage) == topology.True {
+				change.joining = append(change.joining, i.Name)
+			}
+		}
+	}
+	acks := v.snap.Spec.Acks
+	if acks > recorded.RequiredAcks && v.countLive(members, "") < int(acks) {
+		acks = recorded.RequiredAcks
+	}
+	for _, m := range slices.Clone(members) {
+		if !v.leaves(m.Name) {
+			continue
+		}
+		if v.countLive(members, m.Name) < int(acks) {
+			change.stuck = append(change.stuck, m.Name)
+			continue
+		}
+		members = slices.DeleteFunc(members, func(o v1.QuorumMember) bool { return o.Name == m.Name })
+	}
+	slices.SortFunc(members, func(a, b v1.QuorumMember) int { return strings.Compare(a.Name, b.Name) })
+	return v1.Quorum{RequiredAcks: acks, Members: members}, change
+}
+
+// leaves says whether a member is to leave the quorum: it is no longer wanted, is to be restarted, or is the primary.
+func (v *view) leaves(name string) bool {
+	return name == v.rec.Primary || name == v.snap.Spec.Restarting || !slices.Contains(v.snap.Spec.Instances, name)
+}
+
+// presentIdentity gives the seat of a rebuilt member to its new incarnation, once that is admissible.
+func (v *view) presentIdentity(m v1.QuorumMember) v1.QuorumMember {
+	i := v.snap.Instance(m.Name)
+	if i == nil || i.HasData() != topology.True || identity(i) == m || v.leaves(m.Name) || v.admissible(i) != topology.True {
+		return m
+	}
+	return identity(i)
+}
+
+// admissible says whether the instance may become a member: it follows, is not errant and has received everything that
+// the primary had executed.
+func (v *view) admissible(i *topology.Instance) topology.Fact {
+	if v.foreign(i) || i.Follows(v.lineage) != topology.True {
+		return topology.False
+	}
+	id := identity(i)
+	if id.ServerUUID == "" || id.Incarnation == "" {
+		return topology.Unknown
+	}
+	if _, errant := topology.Errant(i, v.primary, v.lineage.ServerUUID); errant != topology.False {
+		return topology.Unknown
+	}
+	return topology.CaughtUp(i, v.primary)
+}
+
+// countLive counts the members, except one, that acknowledge the primary's commits now, in their recorded incarnation. One
+// that is about to be admitted counts.
+func (v *view) countLive(members []v1.QuorumMember, except string) int {
+	n := 0
+	for _, m := range members {
+		i := v.snap.Instance(m.Name)
+		if m.Name == except || m.Name == v.rec.Primary || i == nil || i.HasData() != topology.True || identity(i) != m {
+			continue
+		}
+		if i.Acknowledges(v.lineage) == topology.True || !isMember(v.recorded(), m.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// barrierLacks returns the members still waited for before a quorum in force may be recorded; nil: passed.
+func (v *view) barrierLacks(q v1.Quorum) []string {
+	if !v.primary.SettingsHeld {
+		return []string{v.rec.Primary}
+	}
+	holders, lacking := 0, []string(nil)
+	for _, m := range q.Members {
+		if v.memberHoldsPrimarys(m) == topology.True {
+			holders++
+		} else {
+			lacking = append(lacking, m.Name)
+		}
+	}
+	if holders >= int(q.RequiredAcks) {
+		return nil
+	}
+	return lacking
+}
+
+// memberHoldsPrimarys says whether a member, in the given incarnation, has received all that the primary executed.
+func (v *view) memberHoldsPrimarys(m v1.QuorumMember) topology.Fact {
+	i := v.snap.Instance(m.Name)
+	if i == nil || i.HasData() == topology.Unknown {
+		return topology.Unknown
+	}
+	if i.HasData() == topology.False || identity(i) != m {
+		return topology.False
+	}
+	return topology.CaughtUp(i, v.primary)
+}
+
+// pessimistic joins the recorded quorum with a wished one: all seats, the lower number of acks. A seat that both have
+// keeps the recorded holder.
+func pessimistic(recorded, wish v1.Quorum) v1.Quorum {
+	out := v1.Quorum{RequiredAcks: min(recorded.RequiredAcks, wish.RequiredAcks), Members: slices.Clone(recorded.Members)}
+	for _, m := range wish.Members {
+		if !isMember(recorded, m.Name) {
+			out.Members = append(out.Members, m)
+		}
+	}
+	slices.SortFunc(out.Members, func(a, b v1.QuorumMember) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// identity is the member that an answering instance would be.
+func identity(i *topology.Instance) v1.QuorumMember {
+	return v1.QuorumMember{Name: i.Name, ServerUUID: i.Status.Data.ServerUUID, Incarnation: i.Status.Data.Incarnation}
+}
+
+func isMember(q v1.Quorum, name string) bool {
+	return slices.ContainsFunc(q.Members, func(m v1.QuorumMember) bool { return m.Name == name })
+}
+
+// sameQuorum compares acks and members, not generations.
+func sameQuorum(a, b v1.Quorum) bool {
+	if a.RequiredAcks != b.RequiredAcks || len(a.Members) != len(b.Members) {
+		return false
+	}
+	for _, m := range a.Members {
+		if !slices.Contains(b.Members, m) {
+			return false
+		}
+	}
+	return true
+}
+
+func withGeneration(q v1.Quorum, generation int64) v1.Quorum {
+	q.Generation = generation
+	return q
+}

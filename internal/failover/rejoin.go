@@ -1,0 +1,87 @@
+package failover
+
+import (
+	"fmt"
+
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/topology"
+)
+
+// rejoinVerdict says what is to be done about one instance other than the primary.
+type rejoinVerdict int
+
+const (
+	// rejoinWait: nothing now.
+	rejoinWait rejoinVerdict = iota
+	// rejoinServing: it follows.
+	rejoinServing
+	// rejoinMakeData: it is empty and is to be given data.
+	rejoinMakeData
+	// rejoinFollow: it may follow.
+	rejoinFollow
+	// rejoinSample: the primary must be sampled anew before more can be said.
+	rejoinSample
+	// rejoinBroken: a person must look; why says at what.
+	rejoinBroken
+)
+
+// rejoin is the verdict for one instance.
+type rejoin struct {
+	verdict rejoinVerdict
+	why     string
+}
+
+// maxSetText bounds a set of transactions in a message.
+const maxSetText = 160
+
+// checkRejoin judges one instance. Nothing is ever wiped here (INV-5, INV-9): what cannot follow is Broken.
+func (v *view) checkRejoin(i *topology.Instance) rejoin {
+	switch {
+	case !i.Answers() || i.Name == v.rec.Primary:
+		return rejoin{}
+	case v.foreign(i):
+		return rejoin{rejoinBroken, foreignText(i)}
+	case i.NeedsData() == topology.True:
+		return rejoin{rejoinMakeData, i.Status.Data.Error}
+	case v.primary == nil || i.Server() == nil || v.primary.Server() == nil:
+		return rejoin{}
+	}
+	follows := i.Follows(v.lineage) == topology.True
+	errant, isErrant := topology.Errant(i, v.primary, v.lineage.ServerUUID)
+	switch {
+	case isErrant == topology.True:
+		return rejoin{rejoinBroken, "it executed transactions that the primary never had: " + bounded(errant.String())}
+	case isErrant == topology.Unknown:
+		return rejoin{verdict: rejoinSample}
+	case follows:
+		return rejoin{verdict: rejoinServing}
+	}
+	if missing, purged := topology.Purged(i, v.primary); purged == topology.True {
+		return rejoin{rejoinBroken, "it needs transactions that the primary has purged from its binary logs: " + bounded(missing.String())}
+	}
+	if repl := i.Status.Server.Replication; v.hasRole(i) && repl != nil && repl.Applier == "OFF" && repl.ApplierErrno != 0 {
+		return rejoin{rejoinBroken, fmt.Sprintf("its applier stopped with error %d: %s", repl.ApplierErrno, bounded(repl.ApplierError))}
+	}
+	return rejoin{verdict: rejoinFollow}
+}
+
+// hasRole says whether the instance was told to follow the present primary in this life of its agent.
+func (v *view) hasRole(i *topology.Instance) bool {
+	st := i.Status
+	return st.Confirmed && st.Role == agentapi.RoleReplica && st.Epoch == v.rec.Epoch && st.Primary == v.rec.Primary
+}
+
+func foreignText(i *topology.Instance) string {
+	if i.Status.ClusterID == "" {
+		return "its volume holds data that no cluster id claims"
+	}
+	return "its volume belongs to cluster id " + bounded(i.Status.ClusterID)
+}
+
+// bounded cuts a text that came from outside to a length that a status can bear.
+func bounded(s string) string {
+	if len(s) <= maxSetText {
+		return s
+	}
+	return s[:maxSetText] + "…"
+}

@@ -1,0 +1,267 @@
+package failover
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/naming"
+	"github.com/porpoise-dev/porpoise/internal/topology"
+)
+
+const mysqlPort = naming.PortMySQL
+
+// maxHistory is the number of epochs that the record keeps (the schema's limit).
+const maxHistory = 100
+
+// Step names what a row does: an edit of the record, or commands.
+type Step string
+
+const (
+	stepRecordAdoption    Step = "record adoption"
+	stepRecordBootstrap   Step = "record bootstrap"
+	stepRecordPrimary     Step = "record primary's data"
+	stepRecordGeneration  Step = "record generation"
+	stepRecordQuorum      Step = "record quorum"
+	stepRecordResume      Step = "record resume"
+	stepRoute             Step = "record routed"
+	stepCloseOperation    Step = "close operation"
+	stepInitializePrimary Step = "initialize primary"
+	stepInitializeOthers  Step = "initialize others"
+	stepPromote           Step = "promote"
+	stepSetQuorum         Step = "set quorum"
+	stepReplicas          Step = "tend replicas"
+	stepInform            Step = "inform replicas"
+	stepAwaitProgress     Step = "await progress"
+)
+
+var steps = map[Step]func(*view, *Decision){
+	stepRecordAdoption:    recordAdoption,
+	stepRecordBootstrap:   recordBootstrap,
+	stepRecordPrimary:     recordPrimary,
+	stepRecordGeneration:  recordGeneration,
+	stepRecordQuorum:      recordQuorum,
+	stepRecordResume:      recordResume,
+	stepRoute:             func(_ *view, d *Decision) { d.Record.Routed = true },
+	stepCloseOperation:    func(_ *view, d *Decision) { d.Record.Operation = nil },
+	stepInitializePrimary: initializePrimary,
+	stepInitializeOthers:  initializeOthers,
+	stepPromote:           promote,
+	stepSetQuorum:         setQuorum,
+	stepReplicas:          tendReplicas,
+	stepInform:            informReplicas,
+	stepAwaitProgress:     awaitProgress,
+}
+
+// recordBootstrap writes down who will be first before anything is made (INV-6).
+func recordBootstrap(v *view, d *Decision) {
+	primary := v.snap.Spec.Instances[0]
+	rec := &d.Record
+	rec.Epoch = v.adopt.highest + 1
+	rec.Primary = primary
+	rec.Quorum = &v1.Quorum{Generation: 1}
+	rec.Operation = v.operation(v1.OperationBootstrap, primary, rec.Epoch)
+	d.Evidence = append(d.Evidence, "the record is empty and no volume that was heard holds data")
+}
+
+// recordPrimary writes down which data directory is about to be opened, and what it holds.
+func recordPrimary(v *view, d *Decision) {
+	data := v.primary.Status.Data
+	d.Record.History = appendHistory(d.Record.History, v1.EpochRecord{
+		Epoch: v.rec.Epoch, Instance: v.rec.Primary, ServerUUID: data.ServerUUID, Incarnation: data.Incarnation,
+		PromotedGTIDSet: v.primary.Status.Server.GTIDExecuted.String(), PromotedAt: v.timestamp(),
+	})
+}
+
+// recordGeneration lifts the recorded quorum, unchanged, above the one that the primary holds: an act-first change was cut
+// short, and the record is the cautious one of the two.
+func recordGeneration(v *view, d *Decision) {
+	inForce, _ := v.inForce()
+	q := withGeneration(v.recorded(), max(inForce.Generation, v.recorded().Generation)+1)
+	d.Record.Quorum = &q
+}
+
+func recordQuorum(v *view, d *Decision) {
+	q := v.quorum.next
+	d.Record.Quorum = &q
+	if v.quorum.kind == changeBarrierPassed {
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s was sampled with quorum %s in force, and enough members hold all of it", v.rec.Primary, quorumText(q)))
+	}
+}
+
+func recordResume(v *view, d *Decision) {
+	if d.Record.Operation == nil || d.Record.Operation.Type != v1.OperationResume {
+		d.Record.Operation = v.operation(v1.OperationResume, v.rec.Primary, v.rec.Epoch)
+	}
+	d.Evidence = append(d.Evidence, v.primaryEvidence())
+}
+
+func initializePrimary(v *view, d *Decision) {
+	if v.ours(v.primary) || v.primary.Status.ClusterID == "" {
+		v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandInitialize}, "the new cluster's first data directory")
+	}
+}
+
+// initializeOthers makes empty data directories at once, so that replicas of a brand-new cluster need no clone: they begin
+// at the primary's first transaction. That holds only before clients were let in and while nothing was purged.
+func initializeOthers(v *view, d *Decision) {
+	for _, i := range v.wanted() {
+		if i.Name != v.rec.Primary && v.rejoins[i.Name].verdict == rejoinMakeData && v.initializes() {
+			v.command(d, i, agentapi.Command{Type: agentapi.CommandInitialize}, "the cluster is new: it will replicate from the first transaction")
+		}
+	}
+}
+
+// initializes says whether an empty replica is initialised rather than cloned.
+func (v *view) initializes() bool {
+	return !v.rec.Routed && v.rec.Operation != nil && v.rec.Operation.Type == v1.OperationBootstrap &&
+		(v.primary.Server() == nil || purgedNothing(v.primary))
+}
+
+func promote(v *view, d *Decision) {
+	q := v.recorded()
+	v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandPromote, Quorum: toWire(q)}, "open as primary with quorum "+quorumText(q))
+}
+
+func setQuorum(v *view, d *Decision) {
+	q := v.quorum.next
+	v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "quorum "+quorumText(q))
+}
+
+// tendReplicas gives every other instance what it needs next: data, a source, or nothing.
+func tendReplicas(v *view, d *Decision) {
+	cloning := false
+	for i := range v.snap.Instances {
+		inst := &v.snap.Instances[i]
+		cloning = cloning || inst.Answers() && inst.Status.Data.State == agentapi.DataCloning
+	}
+	for _, i := range v.wanted() {
+		if i.Name == v.rec.Primary {
+			continue
+		}
+		switch v.rejoins[i.Name].verdict {
+		case rejoinMakeData:
+			if v.initializes() {
+				v.command(d, i, agentapi.Command{Type: agentapi.CommandInitialize}, "the cluster is new: it will replicate from the first transaction")
+				continue
+			}
+			// One clone at a time: each takes its donor's disk and network from the clients.
+			donor := v.donor(i)
+			if cloning || donor == nil || d.Record.Phase != stable && d.Record.Phase != bootstrapping {
+				continue
+			}
+			cloning = true
+			v.command(d, i, agentapi.Command{Type: agentapi.CommandClone, Donor: peer(donor)}, "it is empty: clone from "+donor.Name)
+		case rejoinFollow:
+			v.command(d, i, agentapi.Command{Type: agentapi.CommandFollow, Quorum: toWire(v.recorded())}, "follow "+v.rec.Primary)
+		case rejoinSample:
+			d.NeedsSampleOf = v.rec.Primary
+		}
+	}
+	if len(v.quorum.joining) > 0 {
+		awaitProgress(v, d)
+	}
+}
+
+// donor chooses whom to clone from: a caught-up replica, which waits for no acknowledgement, else the open primary.
+func (v *view) donor(recipient *topology.Instance) *topology.Instance {
+	for _, i := range v.wanted() {
+		if i != recipient && i.Name != v.snap.Spec.Restarting && v.rejoins[i.Name].verdict == rejoinServing &&
+			i.Acknowledges(v.lineage) == topology.True && topology.CaughtUp(i, v.primary) == topology.True {
+			return i
+		}
+	}
+	if v.primaryOpen() {
+		return v.primary
+	}
+	return nil
+}
+
+// informReplicas stores the recorded quorum with the replicas, so that the volumes can tell it if the record is lost.
+func informReplicas(v *view, d *Decision) {
+	for _, i := range v.wanted() {
+		if v.rejoins[i.Name].verdict != rejoinServing || i.Status.Quorum != nil && i.Status.Quorum.Generation >= v.recorded().Generation {
+			continue
+		}
+		v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(v.recorded())}, "store quorum "+quorumText(v.recorded()))
+	}
+}
+
+// awaitProgress says whose sets of transactions matter now.
+func awaitProgress(v *view, d *Decision) {
+	names := []string{v.rec.Primary}
+	for _, i := range v.wanted() {
+		if i.Name != v.rec.Primary && i.Server() != nil {
+			names = append(names, i.Name)
+		}
+	}
+	d.WaitsForProgress = names
+}
+
+// command adds a command for an instance that answers.
+func (v *view) command(d *Decision, i *topology.Instance, c agentapi.Command, why string) {
+	if !i.Answers() {
+		return
+	}
+	c.ClusterID = v.snap.Spec.ClusterID
+	c.Epoch = d.Record.Epoch
+	c.Primary = peer(v.primary)
+	c.OperationID = operationID(i, c)
+	d.Actions = append(d.Actions, Action{Instance: i.Name, Command: c, Why: why})
+}
+
+// operationID names one intention: the same from the same facts, so that a repeated command is recognised; another one
+// after mysqld or the agent started again, or a long command ended badly, so that it is really tried again.
+func operationID(i *topology.Instance, c agentapi.Command) string {
+	st := i.Status
+	generation := int64(0)
+	if c.Quorum != nil {
+		generation = c.Quorum.Generation
+	}
+	started := st.AgentStart
+	if st.Process.StartedAt != nil {
+		started = *st.Process.StartedAt
+	}
+	id := fmt.Sprintf("%s-e%d-g%d-%s", strings.ToLower(string(c.Type)), c.Epoch, generation, strconv.FormatInt(started.UnixMilli(), 36))
+	if st.Operation == nil || st.Operation.Type != c.Type || st.Operation.Running || st.Operation.Error == "" {
+		return id
+	}
+	attempt := 1
+	if rest, ok := strings.CutPrefix(st.Operation.ID, id+"-r"); ok {
+		if n, err := strconv.Atoi(rest); err == nil && n > 0 && n < 1_000_000 {
+			attempt = n + 1
+		}
+	}
+	return fmt.Sprintf("%s-r%d", id, attempt)
+}
+
+// operation makes the record's operation. Its id is derived, not random: this package has no source of chance.
+func (v *view) operation(t v1.OperationType, target string, epoch int64) *v1.TopologyOperation {
+	id := fmt.Sprintf("%s-%d-%s", strings.ToLower(string(t)), epoch, strconv.FormatInt(v.now.UnixNano(), 36))
+	return &v1.TopologyOperation{ID: id, Type: t, Target: target, StartedAt: v.timestamp()}
+}
+
+// timestamp is now at the resolution in which the API server keeps times.
+func (v *view) timestamp() metav1.Time { return metav1.NewTime(v.now).Rfc3339Copy() }
+
+func appendHistory(history []v1.EpochRecord, e v1.EpochRecord) []v1.EpochRecord {
+	out := append(append([]v1.EpochRecord(nil), history...), e)
+	if len(out) > maxHistory {
+		out = out[len(out)-maxHistory:]
+	}
+	return out
+}
+
+func quorumText(q v1.Quorum) string {
+	names := make([]string, 0, len(q.Members))
+	for _, m := range q.Members {
+		names = append(names, m.Name)
+	}
+	return fmt.Sprintf("{generation %d, acks %d, members [%s]}", q.Generation, q.RequiredAcks, list(names))
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,67 @@
+package topology
+
+import (
+	"time"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+)
+
+// Snapshot is what the topology lane knows of one cluster when it decides.
+type Snapshot struct {
+	// Namespace and Cluster name the MySQLCluster.
+	Namespace, Cluster string
+	// Generation of Spec.
+	Generation int64
+	// Spec is what the cluster lane wants.
+	Spec v1.MySQLTopologySpec
+	// FreshVolumes is true when the cluster id is the owner's UID: unless the record was lost, its volumes began empty.
+	FreshVolumes bool
+	// Instances holds every instance that is wanted, in the wanted order, then others of which something is known.
+	Instances []Instance
+}
+
+// Instance is what is known of one instance.
+type Instance struct {
+	// Name of the instance.
+	Name string
+	// Host is its stable host name (naming.Host).
+	Host string
+	// Wanted is true when the spec lists it.
+	Wanted bool
+	// Pod is what the API server tells of its pod.
+	Pod Pod
+	// Status is the newest document of a live stream; nil: unknown now. It is shared and never changed.
+	Status *agentapi.Status
+	// SettingsHeld is true when a document older than Status, of the same life of agent and mysqld, already showed the
+	// same quorum and semi-sync settings: everything in Status was then sampled while they were in force.
+	SettingsHeld bool
+	// SampledAfter is a moment, by the manager's clock, known to precede the sampling of Status; zero: none known.
+	SampledAfter time.Time
+	// ExecutedSince is when, by the manager's clock, the set of executed transactions in Status was first received.
+	ExecutedSince time.Time
+}
+
+// Pod is what the API server tells of an instance's pod. The zero value is a pod that does not exist.
+type Pod struct {
+	// Exists is true when the API server has such a pod.
+	Exists bool
+	// Running is true when its mysqld container runs and it has an address: the agent should answer.
+	Running bool
+	// Terminating is true once it is being deleted.
+	Terminating bool
+	// UID of the pod.
+	UID string
+	// Message says why it does not run, as Kubernetes puts it.
+	Message string
+}
+
+// Instance returns the instance of that name; nil: none.
+func (s *Snapshot) Instance(name string) *Instance {
+	for i := range s.Instances {
+		if s.Instances[i].Name == name {
+			return &s.Instances[i]
+		}
+	}
+	return nil
+}
