@@ -17,7 +17,7 @@ func listCommand(s *settings) *cobra.Command {
 		Use:   "list",
 		Short: "List the images that were built",
 		Long: `Lists the images that were built. Formats: table, json, ref (the references to deploy), archive (the
-paths of the archives to load into a node).`,
+paths of the archives to load into a node), version (of the software in them).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			manifest, err := image.ReadManifest(s.manifestPath())
@@ -34,7 +34,7 @@ paths of the archives to load into a node).`,
 			return printImages(cmd, manifest, format)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "table, json, ref or archive")
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "table, json, ref, archive or version")
 	cmd.Flags().StringVar(&only, "only", "", "list one image: operator or mysql")
 	return cmd
 }
@@ -46,12 +46,9 @@ func printImages(cmd *cobra.Command, manifest image.Manifest, format string) err
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(manifest)
-	case "ref", "archive":
+	case "ref", "archive", "version":
 		for _, b := range manifest.Images {
-			line := b.DeployRef()
-			if format == "archive" {
-				line = b.Archive()
-			}
+			line := map[string]string{"ref": b.DeployRef(), "archive": b.Archive(), "version": b.Version}[format]
 			if _, err := fmt.Fprintln(out, line); err != nil {
 				return err
 			}
@@ -65,7 +62,7 @@ func printImages(cmd *cobra.Command, manifest image.Manifest, format string) err
 		}
 		return w.Flush()
 	}
-	return fmt.Errorf("flag --output: %q: want table, json, ref or archive", format)
+	return fmt.Errorf("flag --output: %q: want table, json, ref, archive or version", format)
 }
 
 func pushCommand(s *settings) *cobra.Command {

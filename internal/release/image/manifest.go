@@ -122,6 +122,10 @@ func SaveOperator(dir string, img v1.Image, tag, version string) (Built, error) 
 	if err != nil {
 		return Built{}, fmt.Errorf("compute the digest of the operator image: %w", err)
 	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return Built{}, fmt.Errorf("find folder %s: %w", dir, err)
+	}
 	name := repository + "/porpoise-operator:" + tag
 	b := Built{Name: NameOperator, Ref: name, Tags: []string{name}, Digest: digest.String(), Version: version, Dir: filepath.Join(dir, NameOperator)}
 	if tag == "dev" {
