@@ -1,0 +1,202 @@
+package agentclient
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+)
+
+const (
+	// StaleAfter is the silence after which an instance is unknown: four heartbeats.
+	StaleAfter = 4 * agentapi.HeartbeatInterval
+	// backoffMin and backoffMax bound the pause between attempts to connect.
+	backoffMin = 50 * time.Millisecond
+	backoffMax = time.Second
+)
+
+// Observation is the last that was heard of an instance.
+type Observation struct {
+	// Status is nil while the instance is unknown: never heard, or silent for StaleAfter. It is shared, never changed.
+	Status *agentapi.Status
+	// SettingsHeld, SampledAfter, ExecutedSince are as in topology.Instance.
+	SettingsHeld  bool
+	SampledAfter  time.Time
+	ExecutedSince time.Time
+	// Err is why the last attempt failed; nil while the stream is up.
+	Err error
+}
+
+// Kind says what changed with a document.
+type Kind int
+
+const (
+	// Event: something that decisions rest on changed, or the instance became known or unknown.
+	Event Kind = iota
+	// Progress: nothing but sets of transactions, lag and the like.
+	Progress
+)
+
+// watcher keeps one instance's stream.
+type watcher struct {
+	client *client
+	notify func(Kind)
+	cancel context.CancelFunc
+	now    func() time.Time
+
+	mu  sync.Mutex
+	obs Observation
+}
+
+func startWatcher(ctx context.Context, c *client, notify func(Kind)) *watcher {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watcher{client: c, notify: notify, cancel: cancel, now: time.Now}
+	go w.run(ctx)
+	return w
+}
+
+func (w *watcher) stop() {
+	w.cancel()
+	w.client.close()
+}
+
+func (w *watcher) observe() Observation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.obs
+}
+
+// run connects for ever, with a growing pause that starts over after each document that was heard.
+func (w *watcher) run(ctx context.Context) {
+	pause := backoffMin
+	for ctx.Err() == nil {
+		heard, err := w.stream(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		w.lost(err)
+		if heard {
+			pause = backoffMin
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, backoffMax)
+	}
+}
+
+// stream reads documents until the stream ends, is silent for StaleAfter, or carries something else.
+func (w *watcher) stream(parent context.Context) (heard bool, err error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	silence := time.AfterFunc(StaleAfter+dialTimeout, func() { cancel(errSilent) })
+	defer silence.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.client.url(agentapi.PathStream), nil)
+	if err != nil {
+		return false, err
+	}
+	res, err := w.client.http.Do(req)
+	if err != nil {
+		return false, causeOf(ctx, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return false, refusal(res)
+	}
+	silence.Reset(StaleAfter)
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(make([]byte, 0, 16<<10), MaxDocumentBytes)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		st, err := parseStatus(lines.Bytes(), w.client.target.Instance)
+		if err != nil {
+			return heard, err
+		}
+		silence.Reset(StaleAfter)
+		heard = true
+		w.accept(st, time.Time{})
+	}
+	if err := lines.Err(); err != nil {
+		return heard, causeOf(ctx, err)
+	}
+	return heard, errors.New("the stream ended")
+}
+
+var errSilent = fmt.Errorf("silent for %s", StaleAfter)
+
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// lost makes the instance unknown.
+func (w *watcher) lost(err error) {
+	w.mu.Lock()
+	changed := w.obs.Status != nil
+	w.obs = Observation{Err: err}
+	w.mu.Unlock()
+	if changed {
+		w.notify(Event)
+	}
+}
+
+// accept takes a document unless a newer one of the same life is already there. requested is when it was asked for; zero
+// for a document that was pushed.
+func (w *watcher) accept(st *agentapi.Status, requested time.Time) {
+	w.mu.Lock()
+	old := w.obs
+	sameLife := old.Status != nil && old.Status.AgentStart.Equal(st.AgentStart)
+	if sameLife && st.Sequence <= old.Status.Sequence {
+		w.mu.Unlock()
+		return
+	}
+	next := Observation{Status: st, SampledAfter: requested, ExecutedSince: w.now()}
+	if sameLife {
+		// Documents of one life are sampled one after another, so a later one keeps the bounds of an earlier one.
+		if old.SampledAfter.After(next.SampledAfter) {
+			next.SampledAfter = old.SampledAfter
+		}
+		next.SettingsHeld = sameSettings(old.Status, st)
+		if sameExecuted(old.Status, st) {
+			next.ExecutedSince = old.ExecutedSince
+		}
+	}
+	w.obs = next
+	w.mu.Unlock()
+	kind := Progress
+	if old.Status == nil || !sameButProgress(old.Status, st) || next.SettingsHeld != old.SettingsHeld {
+		kind = Event
+	}
+	w.notify(kind)
+}
+
+// sameSettings says whether mysqld lived on with the same quorum and semi-sync settings in force.
+func sameSettings(a, b *agentapi.Status) bool {
+	if a.Server == nil || b.Server == nil || a.Process.PID != b.Process.PID || !reflect.DeepEqual(a.Process.StartedAt, b.Process.StartedAt) {
+		return false
+	}
+	return reflect.DeepEqual(a.Quorum, b.Quorum) && a.Server.SemiSync.SourceEnabled == b.Server.SemiSync.SourceEnabled &&
+		a.Server.SemiSync.WaitForReplicaCount == b.Server.SemiSync.WaitForReplicaCount && a.Server.SuperReadOnly == b.Server.SuperReadOnly
+}
+
+func sameExecuted(a, b *agentapi.Status) bool {
+	return a.Server != nil && b.Server != nil && a.Server.GTIDExecuted.Equal(b.Server.GTIDExecuted)
+}
+
+// sameButProgress compares two documents without what moves while nothing happens.
+func sameButProgress(a, b *agentapi.Status) bool {
+	x, y := withoutProgress(a), withoutProgress(b)
+	return reflect.DeepEqual(x, y)
+}
