@@ -81,7 +81,7 @@ const (
 	// epoch in which it is primary already it reopens after a restart, or changes nothing.
 	CommandPromote CommandType = "Promote"
 	// CommandSetQuorum makes the primary wait for Quorum.RequiredAcks and end dump threads with semi-sync of others than
-	// its members; on a replica it is only stored.
+	// its members; on a replica it is stored, and the replica acknowledges from then on exactly if it is a member.
 	CommandSetQuorum CommandType = "SetQuorum"
 	// CommandRestart ends mysqld by the shutdown rule and starts it again, read-only, in the same pod.
 	CommandRestart CommandType = "Restart"
@@ -151,6 +151,9 @@ const (
 	DataReady DataState = "Ready"
 	// DataFailed: Initialize or Clone did not end well; both may be tried again (nothing unique is there).
 	DataFailed DataState = "Failed"
+	// DataUnknown: the agent's state or the data directory cannot be read or do not belong together; DataStatus.Error says
+	// why. Every command is refused, nothing is ever wiped; the agent looks again every few seconds.
+	DataUnknown DataState = "Unknown"
 )
 
 // ProcessState says how mysqld is.
@@ -199,6 +202,8 @@ type Status struct {
 	Server *ServerStatus `json:"server,omitempty"`
 	// Operation is the last long command, running or ended.
 	Operation *OperationStatus `json:"operation,omitempty"`
+	// TLSError says why changed certificate files are not in use; the former ones are. Empty: all is in use.
+	TLSError string `json:"tlsError,omitempty"`
 }
 
 // DataStatus describes the data directory.
@@ -208,7 +213,7 @@ type DataStatus struct {
 	Incarnation string `json:"incarnation,omitempty"`
 	// ServerUUID as in auto.cnf.
 	ServerUUID string `json:"serverUUID,omitempty"`
-	// Error of the last Initialize or Clone that failed.
+	// Error of the last Initialize or Clone that failed, or why State is Unknown.
 	Error string `json:"error,omitempty"`
 }
 
@@ -224,6 +229,11 @@ type ProcessStatus struct {
 	LastExit string `json:"lastExit,omitempty"`
 	// Version of the binary, e.g. 9.7.4.
 	Version string `json:"version,omitempty"`
+	// LoginBlocked: mysqld accepts connections but no login comes through: an account statement waits for an
+	// acknowledgement. Replicas cannot log in either; the agent ends it by killing mysqld after its bound.
+	LoginBlocked bool `json:"loginBlocked,omitempty"`
+	// UnresponsiveSince is when SQL stopped answering though mysqld runs; absent: it answers.
+	UnresponsiveSince *time.Time `json:"unresponsiveSince,omitempty"`
 }
 
 // ServerStatus is what SQL tells, all of one moment.
@@ -240,6 +250,9 @@ type ServerStatus struct {
 	AccountsApplied bool `json:"accountsApplied"`
 	// AccountsError says why it is not.
 	AccountsError string `json:"accountsError,omitempty"`
+	// AppliedQuorum is the generation of the quorum whose settings were in force in mysqld before this sample was begun
+	// (on a primary; 0: none was applied in this life of mysqld): all of GTIDExecuted was then sampled under it.
+	AppliedQuorum int64 `json:"appliedQuorum,omitempty"`
 }
 
 // ReplicationStatus describes the default channel, from performance_schema.

@@ -106,7 +106,11 @@ func (v *view) primaryDataLost() bool {
 		return false
 	}
 	data := v.primary.Status.Data
-	if data.State != agentapi.DataReady {
+	switch data.State {
+	case agentapi.DataUnknown:
+		return false
+	case agentapi.DataReady:
+	default:
 		return true
 	}
 	return data.ServerUUID != "" && data.ServerUUID != v.entry.ServerUUID ||

@@ -130,12 +130,21 @@ func (v *view) presentIdentity(m v1.QuorumMember) v1.QuorumMember {
 // admissible says whether the instance may become a member: it follows, is not errant and has received everything that
 // the primary had executed.
 func (v *view) admissible(i *topology.Instance) topology.Fact {
-	if v.foreign(i) || i.Follows(v.lineage) != topology.True {
+	switch {
+	case !i.Answers():
+		return topology.Unknown
+	case v.foreign(i):
 		return topology.False
 	}
 	id := identity(i)
 	if id.ServerUUID == "" || id.Incarnation == "" {
 		return topology.Unknown
+	}
+	if v.bornTogether(i) {
+		return topology.True
+	}
+	if i.Follows(v.lineage) != topology.True {
+		return topology.False
 	}
 	if _, errant := topology.Errant(i, v.primary, v.lineage.ServerUUID); errant != topology.False {
 		return topology.Unknown
@@ -143,8 +152,14 @@ func (v *view) admissible(i *topology.Instance) topology.Fact {
 	return topology.CaughtUp(i, v.primary)
 }
 
-// countLive counts the members, except one, that acknowledge the primary's commits now, in their recorded incarnation. One
-// that is about to be admitted counts.
+// bornTogether: while a new cluster is being made an instance that was initialised with it may have a seat before it
+// follows. A seat more in the record is always the cautious side, and it spares a reconnect: it follows with semi-sync from
+// the start. Commits wait for it only once it acknowledges (wish).
+func (v *view) bornTogether(i *topology.Instance) bool {
+	return v.initializes() && v.ours(i) && i.HasData() == topology.True && v.recorded().RequiredAcks == 0
+}
+
+// countLive counts the members, except one, that acknowledge the primary's commits now, in their recorded incarnation.
 func (v *view) countLive(members []v1.QuorumMember, except string) int {
 	n := 0
 	for _, m := range members {
@@ -152,7 +167,7 @@ func (v *view) countLive(members []v1.QuorumMember, except string) int {
 		if m.Name == except || m.Name == v.rec.Primary || i == nil || i.HasData() != topology.True || identity(i) != m {
 			continue
 		}
-		if i.Acknowledges(v.lineage) == topology.True || !isMember(v.recorded(), m.Name) {
+		if i.Acknowledges(v.lineage) == topology.True {
 			n++
 		}
 	}
@@ -161,7 +176,10 @@ func (v *view) countLive(members []v1.QuorumMember, except string) int {
 
 // barrierLacks returns the members still waited for before a quorum in force may be recorded; nil: passed.
 func (v *view) barrierLacks(q v1.Quorum) []string {
-	if !v.primary.SettingsHeld {
+	// The sample must have been taken with the quorum in force. An agent that does not number its samples so is believed
+	// when two documents in a row showed it.
+	applied := v.primary.Status.Server.AppliedQuorum
+	if applied != q.Generation && (applied != 0 || !v.primary.SettingsHeld) {
 		return []string{v.rec.Primary}
 	}
 	holders, lacking := 0, []string(nil)

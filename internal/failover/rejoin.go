@@ -62,6 +62,9 @@ func (v *view) checkRejoin(i *topology.Instance) rejoin {
 	if repl := i.Status.Server.Replication; v.hasRole(i) && repl != nil && repl.Applier == "OFF" && repl.ApplierErrno != 0 {
 		return rejoin{rejoinBroken, fmt.Sprintf("its applier stopped with error %d: %s", repl.ApplierErrno, bounded(repl.ApplierError))}
 	}
+	if server := v.primary.Server(); !v.rec.Routed && v.primaryOpen() && !server.AccountsApplied && server.AccountsError == "" {
+		return rejoin{} // Its account does not exist for a moment yet: a refused login would cost it a second.
+	}
 	return rejoin{verdict: rejoinFollow}
 }
 

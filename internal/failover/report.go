@@ -93,6 +93,8 @@ func (v *view) stateOfData(i *topology.Instance) (state v1.InstanceState, why st
 		return v1.InstanceInitializing, "", true
 	case data.State == agentapi.DataCloning:
 		return v1.InstanceCloning, "", true
+	case data.State == agentapi.DataUnknown:
+		return v1.InstanceBroken, "its volume cannot be read: " + bounded(data.Error), true
 	case data.State == agentapi.DataFailed:
 		return v1.InstanceBroken, "making its data directory failed and is tried again: " + bounded(data.Error), true
 	case data.State != agentapi.DataReady && v.initializes():

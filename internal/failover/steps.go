@@ -2,6 +2,7 @@ package failover
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,6 +72,16 @@ func recordBootstrap(v *view, d *Decision) {
 // recordPrimary writes down which data directory is about to be opened, and what it holds.
 func recordPrimary(v *view, d *Decision) {
 	data := v.primary.Status.Data
+	q := v.recorded()
+	for _, i := range v.wanted() {
+		if i.Name != v.rec.Primary && !isMember(q, i.Name) && i.Answers() && v.bornTogether(i) && identity(i).ServerUUID != "" && identity(i).Incarnation != "" {
+			q.Members = append(slices.Clone(q.Members), identity(i))
+		}
+	}
+	if !sameQuorum(q, v.recorded()) {
+		q.Generation++
+		d.Record.Quorum = &q
+	}
 	d.Record.History = appendHistory(d.Record.History, v1.EpochRecord{
 		Epoch: v.rec.Epoch, Instance: v.rec.Primary, ServerUUID: data.ServerUUID, Incarnation: data.Incarnation,
 		PromotedGTIDSet: v.primary.Status.Server.GTIDExecuted.String(), PromotedAt: v.timestamp(),
@@ -160,11 +171,22 @@ func tendReplicas(v *view, d *Decision) {
 			v.command(d, i, agentapi.Command{Type: agentapi.CommandFollow, Quorum: toWire(v.recorded())}, "follow "+v.rec.Primary)
 		case rejoinSample:
 			d.NeedsSampleOf = v.rec.Primary
+		case rejoinServing:
+			v.admit(d, i)
 		}
 	}
 	if len(v.quorum.joining) > 0 {
 		awaitProgress(v, d)
 	}
+}
+
+// admit tells a replica that has a seat by the record, and does not know it, that it is to acknowledge.
+func (v *view) admit(d *Decision, i *topology.Instance) {
+	q := v.recorded()
+	if !slices.Contains(q.Members, identity(i)) || i.Status.Quorum != nil && slices.Contains(fromWire(*i.Status.Quorum).Members, identity(i)) {
+		return
+	}
+	v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "acknowledge: it is a member of quorum "+quorumText(q))
 }
 
 // donor chooses whom to clone from: a caught-up replica, which waits for no acknowledgement, else the open primary.
@@ -184,11 +206,15 @@ func (v *view) donor(recipient *topology.Instance) *topology.Instance {
 // informReplicas stores the recorded quorum with the replicas, so that the volumes can tell it if the record is lost.
 func informReplicas(v *view, d *Decision) {
 	for _, i := range v.wanted() {
-		if v.rejoins[i.Name].verdict != rejoinServing || i.Status.Quorum != nil && i.Status.Quorum.Generation >= v.recorded().Generation {
+		if v.commanded(d, i.Name) || v.rejoins[i.Name].verdict != rejoinServing || i.Status.Quorum != nil && i.Status.Quorum.Generation >= v.recorded().Generation {
 			continue
 		}
 		v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(v.recorded())}, "store quorum "+quorumText(v.recorded()))
 	}
+}
+
+func (v *view) commanded(d *Decision, name string) bool {
+	return slices.ContainsFunc(d.Actions, func(a Action) bool { return a.Instance == name })
 }
 
 // awaitProgress says whose sets of transactions matter now.

@@ -50,7 +50,7 @@ func (i *Instance) Answers() bool { return i != nil && i.Status != nil }
 
 // HasData says whether a complete data directory is there.
 func (i *Instance) HasData() Fact {
-	if !i.Answers() {
+	if !i.Answers() || i.Status.Data.State == agentapi.DataUnknown {
 		return Unknown
 	}
 	return FactOf(i.Status.Data.State == agentapi.DataReady)
@@ -179,8 +179,8 @@ func (i *Instance) Follows(l Lineage) Fact {
 	return FactOf(server.Replication.Receiver != "OFF" && server.Replication.Applier != "OFF")
 }
 
-// Acknowledges says whether the instance can acknowledge commits of the given primary now: it follows and its receiver is
-// connected to that very server.
+// Acknowledges says whether the instance acknowledges commits of the given primary now: it follows, and its receiver is
+// connected to that very server with semi-sync.
 func (i *Instance) Acknowledges(l Lineage) Fact {
 	if !i.Answers() {
 		return FactOf(false).unless(i.Pod.Exists)
@@ -189,7 +189,7 @@ func (i *Instance) Acknowledges(l Lineage) Fact {
 		return follows
 	}
 	repl := i.Status.Server.Replication
-	if repl.Receiver != "ON" {
+	if repl.Receiver != "ON" || !repl.SemiSyncActive {
 		return False
 	}
 	uuid, err := gtid.ParseUUID(repl.SourceUUID)

@@ -1,0 +1,107 @@
+package topology
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+)
+
+// memory holds what spares work and is not needed for being right: a manager that starts without it comes to the same
+// decisions.
+type memory struct {
+	mu       sync.Mutex
+	clusters map[types.NamespacedName]*remembered
+}
+
+type remembered struct {
+	// record is the newest that this process read or wrote.
+	record *v1.MySQLTopology
+	// awaited are the instances whose progress the last decision waits for, and sample says to sample just those.
+	awaited  []string
+	row      string
+	attempts int
+	sampled  time.Time
+}
+
+func newMemory() *memory { return &memory{clusters: map[types.NamespacedName]*remembered{}} }
+
+func (m *memory) of(key types.NamespacedName) *remembered {
+	if m.clusters[key] == nil {
+		m.clusters[key] = &remembered{}
+	}
+	return m.clusters[key]
+}
+
+func (m *memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.clusters, key)
+}
+
+// record returns the newest record known.
+func (m *memory) record(key types.NamespacedName) *v1.MySQLTopology {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of(key).record
+}
+
+// keep remembers a record that was read live or written; nil after a lost race, so that the next one is read live.
+func (m *memory) keep(key types.NamespacedName, topo *v1.MySQLTopology) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(key).record = topo
+}
+
+// waits says whether progress alone matters to the cluster now.
+func (m *memory) waits(key types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.clusters[key]
+	return c != nil && len(c.awaited) > 0
+}
+
+// samplePauses are the pauses before sampling again while a decision waits; after them the agents' heartbeats do.
+var samplePauses = []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
+
+// await remembers what a decision waits for and returns when to look again; 0: at the next document.
+func (m *memory) await(key types.NamespacedName, row string, awaited []string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.of(key)
+	if len(awaited) == 0 {
+		c.awaited, c.row, c.attempts = nil, "", 0
+		return 0
+	}
+	if c.row != row {
+		c.attempts = 0
+	}
+	c.awaited, c.row = awaited, row
+	if c.attempts >= len(samplePauses) {
+		return 0
+	}
+	return samplePauses[c.attempts]
+}
+
+// due returns the instances to sample before the next decision; none when it is too early, or after enough attempts.
+func (m *memory) due(key types.NamespacedName, now time.Time) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.of(key)
+	if len(c.awaited) == 0 || c.attempts >= len(samplePauses) || now.Sub(c.sampled) < samplePauses[0]/2 {
+		return nil
+	}
+	c.attempts++
+	c.sampled = now
+	return c.awaited
+}
+
+// newer says whether a is newer than b. Resource versions of one object are numbers that grow.
+func newer(a, b *v1.MySQLTopology) bool {
+	x, errX := strconv.ParseUint(a.ResourceVersion, 10, 64)
+	y, errY := strconv.ParseUint(b.ResourceVersion, 10, 64)
+	return errX == nil && errY == nil && x > y
+}
