@@ -1,0 +1,44 @@
+// Package agent is the supervisor that runs as PID 1 beside mysqld in an instance's pod. It makes the data directory,
+// renders the option file, runs mysqld and starts it again when it dies, tells the manager how things are, and does
+// what the manager commands. It decides nothing about who is primary.
+//
+// # Rules
+//
+//   - Every boot of mysqld is read-only and without replication. The role comes from a command (Promote, Follow).
+//   - {cluster id, epoch, primary, quorum, role} are fsynced outside the data directory before they are acted on, and a
+//     lower epoch is refused (INV-3). When that file cannot be read, nothing is done at all.
+//   - A clean shutdown of a source that waits for acknowledgement tells clients OK for commits that no replica has, so
+//     mysqld gets SIGTERM only after super_read_only has succeeded with no commit waiting; else SIGKILL (INV-1).
+//   - Source semi-sync is never switched off to unblock anything. Only members of the stored quorum acknowledge (INV-4).
+//   - A relay log with unapplied transactions is never deleted.
+//
+// # Who owns what
+//
+// One command runs at a time (Agent.turn). The state on disk is changed only through stateStore.update, which is atomic.
+// The mysqld process belongs to the goroutine process.run; others ask it to begin, halt or kill. What is reported lives in
+// the hub: its parts are replaced, never modified, so a copy of the document may be read without a lock. A session to
+// mysqld lives and dies with its process (Agent.attend).
+//
+// # Worked example
+//
+// A cluster of two, from nothing; the manager's commands in order:
+//
+//	to orders-0  Initialize {epoch 1}                                  data: Empty → Initializing → Ready
+//	to orders-0  Promote    {epoch 1, quorum {gen 1, W 0}}             writable; the replication account is made
+//	to orders-1  Clone      {epoch 1, donor orders-0}                  data: Empty → Cloning → Ready
+//	to orders-1  Follow     {epoch 1, primary orders-0, quorum gen 1}  catches up; does not acknowledge: not a member
+//	to orders-1  SetQuorum  {epoch 1, quorum {gen 2, W 0, members [orders-1]}}   acknowledges from now on
+//	to orders-0  SetQuorum  {epoch 1, quorum {gen 3, W 1, members [orders-1]}}   commits wait for it
+//
+// mysqld of orders-0 is killed: its agent reports the exit on the stream at once, starts it again, read-only, and waits.
+// The manager sees that orders-1 has received everything in its binary log and sends
+//
+//	to orders-0  Promote    {epoch 1, quorum {gen 3, W 1, members [orders-1]}}   semi-sync on, then writable
+//
+// # On the volume
+//
+//	agent/state.json        the state above
+//	mysql/                  the data directory
+//	mysql/porpoise.json     which incarnation of which cluster it is; written last when it is made
+//	mysql.new/              a data directory being made; nothing unique is in it
+package agent

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+)
+
+// promote opens the instance as the primary of the command's epoch.
+func (a *Agent) promote(ctx context.Context, cmd agentapi.Command) error {
+	st := a.state.get()
+	if cmd.Primary != nil && cmd.Primary.Instance != a.cfg.Instance {
+		return refuse(agentapi.ErrInvalid, "primary: %s; this instance is %s", cmd.Primary.Instance, a.cfg.Instance)
+	}
+	if cmd.Epoch == st.Epoch && st.Role != agentapi.RolePrimary && st.Primary != nil && st.Primary.Instance != a.cfg.Instance {
+		return refuse(agentapi.ErrPrecondition, "the primary of epoch %d is %s: a change needs a new epoch", st.Epoch, st.Primary.Instance)
+	}
+	if st.Quorum != nil && cmd.Quorum.Generation < st.Quorum.Generation {
+		return refuse(agentapi.ErrPrecondition, "quorum.generation: %d is older than the known one, %d", cmd.Quorum.Generation, st.Quorum.Generation)
+	}
+	s, err := a.serving()
+	if err != nil {
+		return err
+	}
+	channel, err := s.server.Channel(ctx)
+	if err != nil {
+		return err
+	}
+	if channel != nil {
+		if err := a.drain(ctx, s, channel); err != nil {
+			return err
+		}
+	}
+	self := &agentapi.Peer{Instance: a.cfg.Instance, Host: a.cfg.ReportHost, Port: a.cfg.Port, ServerUUID: a.hub.peek().Data.ServerUUID}
+	err = a.persist(cmd, func(s *state) {
+		s.Role, s.Primary = agentapi.RolePrimary, self
+		if cmd.Epoch != st.Epoch {
+			s.AccountsHash = "" // what was applied in between, another primary knows
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if channel != nil {
+		if err := s.server.StopApplier(ctx, channel.Receiver != "ON"); err != nil {
+			return err
+		}
+		if err := s.server.ResetReplica(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.open(ctx, s, *cmd.Quorum); err != nil {
+		return err
+	}
+	a.setConfirmed(true)
+	a.accounts.poke()
+	return nil
+}
+
+// open makes mysqld writable, in the order that lets no commit be acknowledged by less than the quorum.
+func (a *Agent) open(ctx context.Context, s *session, quorum agentapi.Quorum) error {
+	if err := s.server.SetReplicaSemiSync(ctx, false); err != nil {
+		return err
+	}
+	if err := a.applyQuorum(ctx, s, quorum); err != nil {
+		return err
+	}
+	if err := s.server.SetDurable(ctx); err != nil {
+		return err
+	}
+	if err := s.server.SetWritable(ctx); err != nil {
+		return err
+	}
+	a.log.Info("Open for writes", "requiredAcks", quorum.RequiredAcks, "generation", quorum.Generation)
+	return nil
+}
+
+// applyQuorum sets how many acknowledgements commits wait for, and ends streams to others than the members.
+// To wait for none is refused while commits wait, since it would release them as if acknowledged.
+func (a *Agent) applyQuorum(ctx context.Context, s *session, quorum agentapi.Quorum) error {
+	if quorum.RequiredAcks == 0 {
+		status, err := s.server.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if status.SemiSync.WaitSessions > 0 {
+			return refuse(agentapi.ErrPrecondition, "%d commits wait for acknowledgement: switching semi-sync off would tell their clients OK", status.SemiSync.WaitSessions)
+		}
+		return s.server.SetSourceAcks(ctx, 0)
+	}
+	// Foreign streams end first and again afterwards: one that comes between acknowledges for a moment at most under the
+	// former count.
+	if _, err := s.server.EndForeignDumps(ctx, memberUUIDs(&quorum)); err != nil {
+		return err
+	}
+	return s.server.SetSourceAcks(ctx, quorum.RequiredAcks)
+}
+
+// setQuorum stores the quorum; a primary waits by it, a replica acknowledges by it.
+func (a *Agent) setQuorum(ctx context.Context, cmd agentapi.Command) error {
+	st := a.state.get()
+	if st.Quorum != nil && cmd.Quorum.Generation < st.Quorum.Generation {
+		return refuse(agentapi.ErrPrecondition, "quorum.generation: %d is older than the known one, %d", cmd.Quorum.Generation, st.Quorum.Generation)
+	}
+	if st.Role == agentapi.RoleNone {
+		return refuse(agentapi.ErrPrecondition, "this instance has no role yet; send Promote or Follow")
+	}
+	s, err := a.serving()
+	if err != nil {
+		return err
+	}
+	if err := a.persist(cmd, nil); err != nil {
+		return err
+	}
+	if st.Role == agentapi.RoleReplica {
+		return a.syncReplicaSemiSync(ctx, s, true)
+	}
+	if err := a.applyQuorum(ctx, s, *cmd.Quorum); err != nil {
+		return fmt.Errorf("apply the quorum: %w", err)
+	}
+	a.poll()
+	return nil
+}

@@ -1,0 +1,259 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/mysql"
+)
+
+const (
+	connectEvery = 20 * time.Millisecond
+	// pollEvery is how often the server's status is read; pollActive applies for a while after a command or a change.
+	pollEvery  = 200 * time.Millisecond
+	pollActive = 50 * time.Millisecond
+	activeFor  = 5 * time.Second
+	// guardEvery is how often a primary ends streams to replicas that are no members.
+	guardEvery = time.Second
+	// loginEvery is how often a login is tried while commits wait or SQL does not answer.
+	loginEvery   = 2 * time.Second
+	loginTimeout = 2 * time.Second
+)
+
+// session is the SQL access to one life of mysqld.
+type session struct {
+	server *mysql.Server
+	child  *child
+}
+
+// attend accompanies one life of mysqld: it opens the sessions, then reads the status until the life ends.
+func (a *Agent) attend(ctx context.Context, c *child) {
+	server := a.connect(ctx, c)
+	if server == nil {
+		return
+	}
+	defer server.Close()
+	// The password is known to the running server alone from here on.
+	_ = os.Remove(filepath.Join(a.cfg.Paths.Run, initFileName))
+	s := &session{server: server, child: c}
+	uuid, version, err := server.Identity(ctx)
+	if err != nil {
+		a.log.Error(err, "Reading mysqld's identity failed")
+	}
+	a.openSession(s)
+	defer a.closeSession(s)
+	status, _ := a.readStatus(ctx, s)
+	a.hub.update(func(d *agentapi.Status) {
+		if !c.alive() {
+			return
+		}
+		d.Data.ServerUUID, d.Process.Version, d.Server = uuid, version, status
+		if d.Process.State == agentapi.ProcessStarting {
+			d.Process.State = agentapi.ProcessRunning
+		}
+	})
+	a.log.Info("mysqld accepts sessions", "version", version, "serverUUID", uuid, "after", time.Since(c.started).Round(time.Millisecond).String())
+	a.monitor(ctx, s)
+}
+
+// connect tries until mysqld admits the agent, or ends. A login that is refused stays so: the init-file failed.
+func (a *Agent) connect(ctx context.Context, c *child) *mysql.Server {
+	options := mysql.Options{Socket: a.cfg.socket(), User: localUser, Password: c.secret,
+		AdminAddress: net.JoinHostPort(a.cfg.AdminAddress, strconv.Itoa(a.cfg.AdminPort)), TLS: a.certs.adminClient()}
+	ticker := time.NewTicker(connectEvery)
+	defer ticker.Stop()
+	complained := false
+	for {
+		server, err := mysql.Connect(ctx, options)
+		if err == nil {
+			return server
+		}
+		if mysql.IsAccessDenied(err) && !complained {
+			complained = true
+			a.log.Error(err, "mysqld refuses the local account; its boot statements failed, see its log")
+		}
+		a.setLoginBlocked(c, isTimeout(err))
+		select {
+		case <-c.done:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &e) && e.Timeout()
+}
+
+// readStatus reads the server's status and adds what the agent knows.
+func (a *Agent) readStatus(ctx context.Context, s *session) (*agentapi.ServerStatus, error) {
+	status, err := s.server.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	status.AccountsApplied, status.AccountsError = a.accounts.report()
+	return status, nil
+}
+
+// refresh reads the status now and reports it.
+func (a *Agent) refresh(ctx context.Context, s *session) *agentapi.ServerStatus {
+	status, err := a.readStatus(ctx, s)
+	a.hub.update(func(d *agentapi.Status) {
+		if !s.child.alive() || d.Process.PID != s.child.pid {
+			return
+		}
+		d.Server = status
+		if err == nil {
+			d.Process.UnresponsiveSince = nil
+		} else if d.Process.UnresponsiveSince == nil {
+			now := time.Now().UTC()
+			d.Process.UnresponsiveSince = &now
+		}
+	})
+	if err != nil && s.child.alive() {
+		a.garbage.log("status", "Reading mysqld's status failed", err)
+	}
+	return status
+}
+
+// monitor reads the status until the life ends: often after a command or a change, seldom else.
+func (a *Agent) monitor(ctx context.Context, s *session) {
+	var lastGuard, lastLogin time.Time
+	var login loginProbe
+	active := time.Now().Add(activeFor)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.child.done:
+			return
+		case <-ctx.Done():
+			return
+		case <-a.poke:
+			active = time.Now().Add(activeFor)
+		case <-timer.C:
+		}
+		status := a.refresh(ctx, s)
+		if time.Since(lastGuard) >= guardEvery {
+			lastGuard = time.Now()
+			a.guardQuorum(ctx, s, status)
+		}
+		if time.Since(lastLogin) >= loginEvery && (status == nil || status.SemiSync.WaitSessions > 0) {
+			lastLogin = time.Now()
+			login.try(ctx, a, s, status)
+		} else if status != nil && status.SemiSync.WaitSessions == 0 {
+			login.pass(a, s)
+		}
+		every := pollEvery
+		if time.Now().Before(active) {
+			every = pollActive
+		}
+		timer.Reset(every)
+	}
+}
+
+// poll makes the monitor read at once, and often for a while.
+func (a *Agent) poll() {
+	select {
+	case a.poke <- struct{}{}:
+	default:
+	}
+}
+
+// guardQuorum ends semi-sync streams to replicas that are no members: a cut-off instance that comes back would
+// acknowledge though nobody counts on what it holds (INV-4).
+func (a *Agent) guardQuorum(ctx context.Context, s *session, status *agentapi.ServerStatus) {
+	if status == nil || !status.SemiSync.SourceEnabled {
+		return
+	}
+	n, err := s.server.EndForeignDumps(ctx, memberUUIDs(a.state.get().Quorum))
+	if err != nil {
+		a.garbage.log("guard", "Looking for replicas that are no members failed", err)
+		return
+	}
+	if n > 0 {
+		a.log.Info("Ended semi-sync streams to replicas that are no members", "streams", n)
+	}
+}
+
+func memberUUIDs(q *agentapi.Quorum) []string {
+	if q == nil {
+		return nil
+	}
+	out := make([]string, 0, len(q.Members))
+	for _, m := range q.Members {
+		out = append(out, m.ServerUUID)
+	}
+	return out
+}
+
+// loginProbe recognises "port accepts, login hangs".
+type loginProbe struct{ blockedSince time.Time }
+
+func (l *loginProbe) try(ctx context.Context, a *Agent, s *session, status *agentapi.ServerStatus) {
+	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
+	defer cancel()
+	if err := s.server.Login(ctx); err == nil || !isTimeout(err) {
+		l.pass(a, s)
+		return
+	}
+	if l.blockedSince.IsZero() {
+		l.blockedSince = time.Now()
+		a.log.Info("Logins hang: an account statement waits for an acknowledgement")
+	}
+	a.setLoginBlocked(s.child, true)
+	waiting := status != nil && status.SemiSync.WaitSessions > 0
+	if waiting && a.state.get().Role == agentapi.RolePrimary && time.Since(l.blockedSince) >= a.cfg.LoginBound {
+		// Replicas cannot log in to acknowledge. Nothing that waits was acknowledged, so nothing is lost by this.
+		a.process.kill("logins have hung for " + a.cfg.LoginBound.String() + " behind an account statement without acknowledgement")
+	}
+}
+
+func (l *loginProbe) pass(a *Agent, s *session) {
+	if !l.blockedSince.IsZero() {
+		l.blockedSince = time.Time{}
+		a.setLoginBlocked(s.child, false)
+	}
+}
+
+func (a *Agent) setLoginBlocked(c *child, blocked bool) {
+	a.hub.update(func(d *agentapi.Status) {
+		if c.alive() && d.Process.PID == c.pid {
+			d.Process.LoginBlocked = blocked
+		}
+	})
+}
+
+func (a *Agent) openSession(s *session) {
+	a.sessionMu.Lock()
+	defer a.sessionMu.Unlock()
+	a.session = s
+}
+
+// closeSession takes it away, unless the next life's has taken its place already.
+func (a *Agent) closeSession(s *session) {
+	a.sessionMu.Lock()
+	defer a.sessionMu.Unlock()
+	if a.session == s {
+		a.session = nil
+	}
+}
+
+// current returns the session, nil if there is none now.
+func (a *Agent) current() *session {
+	a.sessionMu.Lock()
+	defer a.sessionMu.Unlock()
+	if a.session != nil && !a.session.child.alive() {
+		return nil
+	}
+	return a.session
+}

@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+)
+
+// stopReplicationBound is how long a replica may take to stop its threads before it is ended anyway.
+const stopReplicationBound = 10 * time.Second
+
+// stopMysqld ends mysqld by the shutdown rule and returns when it has ended. It does not start again until begin.
+//
+// A clean shutdown switches semi-sync off and lets waiting commits through as OK. So SIGTERM needs a proof that nothing
+// waits: super_read_only succeeded and no session waits. Without it mysqld is killed: what it had not acknowledged stays
+// unacknowledged (INV-1).
+func (a *Agent) stopMysqld(ctx context.Context, bound time.Duration) {
+	s, starting := a.current(), a.hub.peek().Process.State == agentapi.ProcessStarting
+	clean := a.prepareStop(ctx, s, starting, bound)
+	c := a.process.halt()
+	if c == nil {
+		return
+	}
+	if !clean {
+		a.log.Info("Killing mysqld: a clean shutdown could acknowledge commits that no replica has", "pid", c.pid)
+		c.signal(syscall.SIGKILL)
+		<-c.done
+		return
+	}
+	a.log.Info("Stopping mysqld", "pid", c.pid)
+	c.signal(syscall.SIGTERM)
+	if !c.waitFor(a.cfg.StopBound) {
+		a.log.Info("Killing mysqld: it did not end in time", "bound", a.cfg.StopBound.String())
+		c.signal(syscall.SIGKILL)
+		<-c.done
+	}
+}
+
+// prepareStop says whether mysqld may be shut down cleanly, after having made it so where that is possible.
+func (a *Agent) prepareStop(ctx context.Context, s *session, starting bool, bound time.Duration) bool {
+	if s == nil {
+		// It boots read-only with semi-sync off; until the agent has a session nobody has opened it.
+		return starting
+	}
+	status, err := s.server.Status(ctx)
+	if err == nil && a.state.get().Role != agentapi.RolePrimary && status.SuperReadOnly && !status.SemiSync.SourceEnabled {
+		a.stopReplication(ctx, s, status)
+		return true
+	}
+	if err := a.makeReadOnly(ctx, s, bound); err != nil {
+		a.log.Info("The primary could not be made read-only", "reason", err.Error())
+		return false
+	}
+	return true
+}
+
+// stopReplication stops both threads, so that mysqld does not wait a minute for the rest of a transaction.
+func (a *Agent) stopReplication(ctx context.Context, s *session, status *agentapi.ServerStatus) {
+	if status.Replication == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopReplicationBound)
+	defer cancel()
+	if err := s.server.StopReceiver(ctx); err != nil {
+		a.log.Info("Stopping the receiver failed", "reason", err.Error())
+	}
+	if err := s.server.StopApplier(ctx, status.Replication.Receiver != "ON"); err != nil {
+		a.log.Info("Stopping the applier failed", "reason", err.Error())
+	}
+}
+
+// restart ends mysqld by the shutdown rule and starts it again, read-only.
+func (a *Agent) restart(cmd agentapi.Command) (kept bool, err error) {
+	if st := a.state.get(); st.Data != agentapi.DataReady {
+		return false, refuse(agentapi.ErrPrecondition, "the data directory is %s", st.Data)
+	}
+	if op := a.hub.peek().Operation; op != nil && op.ID == cmd.OperationID && op.Type == cmd.Type && op.Error == "" {
+		return false, nil
+	}
+	if err := a.persist(cmd, nil); err != nil {
+		return false, err
+	}
+	a.runOperation(cmd, func(ctx context.Context, progress func(string)) error {
+		progress("stopping mysqld")
+		a.stopMysqld(ctx, a.cfg.FenceBound)
+		progress("starting mysqld")
+		a.process.begin()
+		_, err := a.awaitSession(ctx, nil)
+		return err
+	})
+	return true, nil
+}

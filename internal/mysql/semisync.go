@@ -1,0 +1,96 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// SetSourceAcks makes commits wait for acks acknowledgements; 0 switches source semi-sync off, which releases
+// commits that wait as if acknowledged: callers make sure that none does.
+func (s *Server) SetSourceAcks(ctx context.Context, acks int32) error {
+	if acks == 0 {
+		return s.exec(ctx, "switch source semi-sync off", "SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+	}
+	// The count first: between the two statements nothing may commit with fewer acknowledgements.
+	return s.execAll(ctx,
+		step{"set the number of acknowledgements", fmt.Sprintf("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = %d", acks)},
+		step{"switch source semi-sync on", "SET GLOBAL rpl_semi_sync_source_enabled = ON"},
+	)
+}
+
+// ReplicaSemiSync says whether this server acknowledges as a replica (from its receiver's next connect).
+func (s *Server) ReplicaSemiSync(ctx context.Context) (on bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	if err := s.command.QueryRowContext(ctx, "SELECT @@GLOBAL.rpl_semi_sync_replica_enabled").Scan(&on); err != nil {
+		return false, fmt.Errorf("read replica semi-sync: %w", err)
+	}
+	return on, nil
+}
+
+// SetReplicaSemiSync switches acknowledging on or off. A running receiver keeps what it connected with.
+func (s *Server) SetReplicaSemiSync(ctx context.Context, on bool) error {
+	value := "OFF"
+	if on {
+		value = "ON"
+	}
+	return s.exec(ctx, "set replica semi-sync", "SET GLOBAL rpl_semi_sync_replica_enabled = "+value)
+}
+
+// SetDurable makes each commit durable by itself, as a primary's must be.
+func (s *Server) SetDurable(ctx context.Context) error {
+	return s.execAll(ctx,
+		step{"set sync_binlog", "SET GLOBAL sync_binlog = 1"},
+		step{"set innodb_flush_log_at_trx_commit", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"},
+	)
+}
+
+// dumpsQuery finds sessions that stream the binary log with semi-sync, and the server_uuid of their replica: a receiver
+// says both in user variables of its session (under the old names too).
+const dumpsQuery = `SELECT t.PROCESSLIST_ID, COALESCE(CONVERT(MAX(CASE WHEN v.VARIABLE_NAME IN ('replica_uuid', 'slave_uuid') THEN v.VARIABLE_VALUE END) USING ascii), '')
+ FROM performance_schema.threads t JOIN performance_schema.user_variables_by_thread v USING (THREAD_ID)
+ WHERE t.PROCESSLIST_COMMAND LIKE 'Binlog Dump%'
+ GROUP BY t.PROCESSLIST_ID
+ HAVING MAX(v.VARIABLE_NAME IN ('rpl_semi_sync_replica', 'rpl_semi_sync_slave') AND CONVERT(v.VARIABLE_VALUE USING ascii) = '1')`
+
+// EndForeignDumps ends semi-sync streams to replicas whose server_uuid is not among members (lower case): only members
+// may acknowledge (INV-4). It returns how many it ended.
+func (s *Server) EndForeignDumps(ctx context.Context, members []string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	allowed := map[string]bool{}
+	for _, uuid := range members {
+		allowed[strings.ToLower(uuid)] = true
+	}
+	rows, err := s.command.QueryContext(ctx, dumpsQuery)
+	if err != nil {
+		return 0, fmt.Errorf("list replicas: %w", err)
+	}
+	var foreign []int64
+	for rows.Next() {
+		var id int64
+		var uuid string
+		if err := rows.Scan(&id, &uuid); err != nil {
+			_ = rows.Close()
+			return 0, fmt.Errorf("list replicas: %w", err)
+		}
+		if !allowed[strings.ToLower(uuid)] {
+			foreign = append(foreign, id)
+		}
+	}
+	_ = rows.Close()
+	if err := rows.Err(); err != nil {
+		return 0, fmt.Errorf("list replicas: %w", err)
+	}
+	return len(foreign), s.kill(ctx, foreign)
+}
+
+// ReloadTLS makes mysqld read its certificate files again; running sessions and streams stay. On an error mysqld goes on
+// with what it had (IsTLSReload: the files are bad).
+func (s *Server) ReloadTLS(ctx context.Context) error {
+	return s.execAll(ctx,
+		step{"reload TLS", "ALTER INSTANCE RELOAD TLS FOR CHANNEL mysql_main"},
+		step{"reload TLS of the admin listener", "ALTER INSTANCE RELOAD TLS FOR CHANNEL mysql_admin"},
+	)
+}
