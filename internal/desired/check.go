@@ -74,3 +74,11 @@ func ReadCheckResult(message string) (CheckResult, error) {
 	}
 	return result, nil
 }
+
+// Verdict is the result as it is kept.
+func (r CheckResult) Verdict() Verdict {
+	if r.OK {
+		return Verdict{ServerVersion: r.Version}
+	}
+	return Verdict{Rejected: r.Reason, Message: r.Message, ServerVersion: r.Version}
+}
