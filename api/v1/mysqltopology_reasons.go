@@ -35,6 +35,8 @@ const (
 	TopologyPrimaryGone = "PrimaryGone"
 	// TopologyPrimaryStarting: Recovering; the primary's mysqld is starting.
 	TopologyPrimaryStarting = "PrimaryStarting"
+	// TopologyRecordAdopted: Recovering; the record was made anew from the volumes, in a new epoch.
+	TopologyRecordAdopted = "RecordAdopted"
 	// TopologyResuming: Recovering; the primary is being reopened.
 	TopologyResuming = "Resuming"
 

@@ -152,34 +152,42 @@ func (w *watcher) lost(err error) {
 	}
 }
 
-// accept takes a document unless a newer one of the same life is already there. requested is when it was asked for; zero
-// for a document that was pushed.
+// accept takes a document in and tells what changed. requested is when it was asked for; zero for one that was pushed.
 func (w *watcher) accept(st *agentapi.Status, requested time.Time) {
 	w.mu.Lock()
-	old := w.obs
-	sameLife := old.Status != nil && old.Status.AgentStart.Equal(st.AgentStart)
-	if sameLife && st.Sequence <= old.Status.Sequence {
-		w.mu.Unlock()
-		return
+	next, kind, newer := w.obs.With(st, requested, w.now())
+	if newer {
+		w.obs = next
 	}
-	next := Observation{Status: st, SampledAfter: requested, ExecutedSince: w.now()}
+	w.mu.Unlock()
+	if newer {
+		w.notify(kind)
+	}
+}
+
+// With returns the observation after a document was received at now; requested is when it was asked for, zero for one that
+// was pushed. newer is false, and nothing changes, when a later document of the same life was received before.
+func (o Observation) With(st *agentapi.Status, requested, now time.Time) (next Observation, kind Kind, newer bool) {
+	sameLife := o.Status != nil && o.Status.AgentStart.Equal(st.AgentStart)
+	if sameLife && st.Sequence <= o.Status.Sequence {
+		return o, Progress, false
+	}
+	next = Observation{Status: st, SampledAfter: requested, ExecutedSince: now}
 	if sameLife {
 		// Documents of one life are sampled one after another, so a later one keeps the bounds of an earlier one.
-		if old.SampledAfter.After(next.SampledAfter) {
-			next.SampledAfter = old.SampledAfter
+		if o.SampledAfter.After(next.SampledAfter) {
+			next.SampledAfter = o.SampledAfter
 		}
-		next.SettingsHeld = sameSettings(old.Status, st)
-		if sameExecuted(old.Status, st) {
-			next.ExecutedSince = old.ExecutedSince
+		next.SettingsHeld = sameSettings(o.Status, st)
+		if sameExecuted(o.Status, st) {
+			next.ExecutedSince = o.ExecutedSince
 		}
 	}
-	w.obs = next
-	w.mu.Unlock()
-	kind := Progress
-	if old.Status == nil || !sameButProgress(old.Status, st) || next.SettingsHeld != old.SettingsHeld {
+	kind = Progress
+	if o.Status == nil || !sameButProgress(o.Status, st) || next.SettingsHeld != o.SettingsHeld {
 		kind = Event
 	}
-	w.notify(kind)
+	return next, kind, true
 }
 
 // sameSettings says whether mysqld lived on with the same quorum and semi-sync settings in force.

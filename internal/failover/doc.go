@@ -16,8 +16,7 @@
 //	2     Bootstrapping/quorum-act             SetQuorum {3, acks 1, [orders-1]} on orders-0: raising is done first
 //	3     Bootstrapping/quorum-barrier-waits   orders-0 must show those settings, then its executed set must be held
 //	                                           by 1 member
-//	4     Bootstrapping/quorum-barrier-passed  record {3, acks 1, [orders-1]}
-//	5     Bootstrapping/open                   record routed, phase Stable: clients are let in
+//	4     Bootstrapping/open-at-barrier        record {3, acks 1, [orders-1]}, routed, phase Stable: clients are let in
 //
 // If the manager dies between any two passes the next one comes to the same row from the same facts.
 //

@@ -38,6 +38,7 @@ const (
 	quorumAct        Guard = "quorum to set"
 	quorumPassed     Guard = "quorum barrier passed"
 	quorumWaits      Guard = "quorum barrier waits"
+	quorumSuffices   Guard = "next quorum has the wanted acks"
 	routed           Guard = "routed"
 	acksReached      Guard = "wanted acks in force"
 	writesBlocked    Guard = "writes blocked"
@@ -75,6 +76,7 @@ var guards = map[Guard]func(*view) bool{
 	quorumAct:        func(v *view) bool { return v.quorum.kind == changeAct },
 	quorumPassed:     func(v *view) bool { return v.quorum.kind == changeBarrierPassed },
 	quorumWaits:      func(v *view) bool { return v.quorum.kind == changeBarrierWaits },
+	quorumSuffices:   func(v *view) bool { return v.quorum.next.RequiredAcks >= v.snap.Spec.Acks },
 	routed:           func(v *view) bool { return v.rec.Routed },
 	acksReached:      (*view).acksReached,
 	writesBlocked:    func(v *view) bool { return v.blockedText() != "" },

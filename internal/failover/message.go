@@ -23,11 +23,15 @@ func (v *view) message(rec v1.MySQLTopologyStatus) string {
 	case v1.TopologyPromoting:
 		return "opening " + primary + " as the first primary"
 	case v1.TopologyWaitingForMembers:
-		return fmt.Sprintf("clients are let in once %s can be had; %s", plural(int(v.snap.Spec.Acks), "acknowledgement"), v.instancesText(rec))
+		return fmt.Sprintf("clients are let in once commits are acknowledged by %d; %s", v.snap.Spec.Acks, orElse(v.instancesText(rec), "the quorum is being set"))
 	case v1.TopologyHealthy:
 		return fmt.Sprintf("%s is primary and %s", primary, v.followText())
 	case v1.TopologyDegraded, v1.TopologyChangingQuorum:
-		return orElse(v.instancesText(rec), primary+" is primary; the quorum is being brought up to date")
+		text := v.instancesText(rec)
+		if x := rec.RestartReady; text == "" && x != "" {
+			text = x + " may be restarted"
+		}
+		return orElse(text, primary+" is primary; the quorum is being brought up to date")
 	case v1.TopologyWritesBlocked:
 		if rec.Phase == recovering {
 			return v.resumeText(primary)
@@ -50,7 +54,9 @@ func (v *view) lossText(reason, primary string) string {
 	case v1.TopologyPrimaryStarting:
 		return "mysqld of " + primary + " ended; it is being started again in place"
 	case v1.TopologyResuming:
-		return "enough members hold everything of " + primary + "; it is being reopened in the same epoch"
+		return primary + " is being reopened in epoch " + itoa(v.rec.Epoch)
+	case v1.TopologyRecordAdopted:
+		return "the record was made anew from the volumes; " + primary + " is to be opened in a new epoch"
 	case v1.TopologyForeignVolume:
 		return "a volume is not this cluster's: " + v.foreignText()
 	case v1.TopologyPrimaryDataLost:

@@ -29,6 +29,9 @@ func (v *view) report(row Row, d *Decision) {
 			rec.Reason = v1.TopologyWritesBlocked
 		}
 	}
+	if rec.Reason == v1.TopologyDegraded && v.allServe() {
+		rec.Reason = v1.TopologyHealthy // A primary that was opened or resumed just now.
+	}
 	rec.Message = v.message(*rec)
 	d.Readers = v.readers()
 	d.Evidence = append(d.Evidence, v.primaryEvidence())
@@ -119,8 +122,10 @@ func (v *view) stateOfReplica(i *topology.Instance) (v1.InstanceState, string) {
 			return v1.InstanceBroken, "its " + bounded(text)
 		}
 		return v1.InstanceJoining, "it does not follow " + orElse(v.rec.Primary, "a primary") + " yet"
-	case i.Acknowledges(v.lineage) != topology.True:
+	case i.Connected(v.lineage) != topology.True:
 		return v1.InstanceJoining, "its receiver is not connected to " + v.rec.Primary
+	case member && !v.leaves(i.Name) && i.Acknowledges(v.lineage) != topology.True:
+		return v1.InstanceJoining, "it follows and does not acknowledge yet"
 	case member && slices.Contains(v.quorum.stuck, i.Name):
 		return v1.InstanceLeaving, fmt.Sprintf("its acknowledgement is needed: too few others follow for %d", v.snap.Spec.Acks)
 	case member && v.leaves(i.Name):

@@ -179,9 +179,17 @@ func (i *Instance) Follows(l Lineage) Fact {
 	return FactOf(server.Replication.Receiver != "OFF" && server.Replication.Applier != "OFF")
 }
 
-// Acknowledges says whether the instance acknowledges commits of the given primary now: it follows, and its receiver is
-// connected to that very server with semi-sync.
+// Acknowledges says whether the instance acknowledges commits of the given primary now: it is connected with semi-sync.
 func (i *Instance) Acknowledges(l Lineage) Fact {
+	connected := i.Connected(l)
+	if connected != True {
+		return connected
+	}
+	return FactOf(i.Status.Server.Replication.SemiSyncActive)
+}
+
+// Connected says whether the instance follows and its receiver is connected to that very server.
+func (i *Instance) Connected(l Lineage) Fact {
 	if !i.Answers() {
 		return FactOf(false).unless(i.Pod.Exists)
 	}
@@ -189,7 +197,7 @@ func (i *Instance) Acknowledges(l Lineage) Fact {
 		return follows
 	}
 	repl := i.Status.Server.Replication
-	if repl.Receiver != "ON" || !repl.SemiSyncActive {
+	if repl.Receiver != "ON" {
 		return False
 	}
 	uuid, err := gtid.ParseUUID(repl.SourceUUID)

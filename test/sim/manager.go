@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/agentclient"
+	"github.com/porpoise-dev/porpoise/internal/failover"
+	"github.com/porpoise-dev/porpoise/internal/naming"
+	"github.com/porpoise-dev/porpoise/internal/topology"
+)
+
+// Manager is what one manager knows: the newest document it received from each instance.
+type Manager struct {
+	Namespace, Cluster string
+	// Fresh says that the volumes began empty.
+	Fresh bool
+
+	heard map[string]agentclient.Observation
+	pods  map[string]topology.Pod
+}
+
+// NewManager knows nothing yet.
+func NewManager(namespace, cluster string) *Manager {
+	return &Manager{Namespace: namespace, Cluster: cluster, Fresh: true, heard: map[string]agentclient.Observation{}, pods: map[string]topology.Pod{}}
+}
+
+// Hear takes a document in, as a stream or a request of its own would.
+func (m *Manager) Hear(st agentapi.Status, requested, now time.Time) {
+	if next, _, newer := m.heard[st.Instance].With(&st, requested, now); newer {
+		m.heard[st.Instance] = next
+	}
+}
+
+// Lose makes an instance unknown.
+func (m *Manager) Lose(name string) { m.heard[name] = agentclient.Observation{} }
+
+// SeePod takes in whether an instance's pod exists and runs.
+func (m *Manager) SeePod(name string, up bool) {
+	m.pods[name] = topology.Pod{Exists: up, Running: up}
+}
+
+// Snapshot puts together what the manager knows.
+func (m *Manager) Snapshot(spec v1.MySQLTopologySpec) topology.Snapshot {
+	s := topology.Snapshot{Namespace: m.Namespace, Cluster: m.Cluster, Generation: 1, Spec: spec, FreshVolumes: m.Fresh}
+	names := slices.Clone(spec.Instances)
+	for name := range m.pods {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[len(spec.Instances):])
+	for _, name := range names {
+		o := m.heard[name]
+		s.Instances = append(s.Instances, topology.Instance{
+			Name: name, Host: naming.Host(m.Cluster, m.Namespace, name), Wanted: slices.Contains(spec.Instances, name),
+			Pod: m.pods[name], Status: o.Status, SettingsHeld: o.SettingsHeld, SampledAfter: o.SampledAfter, ExecutedSince: o.ExecutedSince,
+		})
+	}
+	return s
+}
+
+// Plan decides on a record.
+func (m *Manager) Plan(spec v1.MySQLTopologySpec, record v1.MySQLTopologyStatus, now time.Time) failover.Decision {
+	return failover.Plan(m.Snapshot(spec), record, now)
+}
