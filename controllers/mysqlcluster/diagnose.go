@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/porpoise-dev/porpoise/internal/conditions"
@@ -116,7 +115,6 @@ func (s *scope) diagnoseMissingPod(ctx context.Context, set *appsv1.StatefulSet)
 		Spec:       *set.Spec.Template.Spec.DeepCopy(),
 	}
 	pod.Name, pod.Namespace = naming.Pod(set.Name), set.Namespace
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 	err := s.client.Create(ctx, pod, client.DryRunAll)
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
