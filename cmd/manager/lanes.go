@@ -1,6 +1,45 @@
 package main
 
-// lanes returns the lanes of this build.
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/porpoise-dev/porpoise/controllers/mysqlcluster"
+)
+
+// lanes returns both lanes; the first serves probes and metrics.
 func (o options) lanes() ([]lane, error) {
-	return []lane{o.topologyLane()}, nil
+	cluster, err := o.clusterLane()
+	if err != nil {
+		return nil, err
+	}
+	return []lane{o.topologyLane(), cluster}, nil
+}
+
+// clusterLane describes the slow lane.
+func (o options) clusterLane() (lane, error) {
+	namespace := orElse(o.leaderNamespace, os.Getenv("POD_NAMESPACE"))
+	if namespace == "" {
+		return lane{}, errors.New("the operator's namespace is not known: set env POD_NAMESPACE or --leader-elect-namespace")
+	}
+	opts := mysqlcluster.Options{OperatorImage: o.operatorImage, OperatorNamespace: namespace, MaxConcurrentReconciles: o.clusterWorkers}
+	if o.imageMap != "" {
+		raw, err := os.ReadFile(o.imageMap)
+		if err != nil {
+			return lane{}, fmt.Errorf("--image-map: %w", err)
+		}
+		if opts.Images, err = mysqlcluster.ParseImageMap(raw); err != nil {
+			return lane{}, fmt.Errorf("--image-map: %s: %w", o.imageMap, err)
+		}
+	}
+	return lane{
+		name: "cluster", lease: "porpoise-cluster",
+		duration: 15 * time.Second, deadline: 10 * time.Second, period: 2 * time.Second,
+		qps: o.clusterQPS, cached: mysqlcluster.CacheByObject(),
+		setup: func(mgr ctrl.Manager) error { return mysqlcluster.SetupWithManager(mgr, opts) },
+	}, nil
 }

@@ -65,7 +65,7 @@ func newCommand(run func(context.Context, options) error) *cobra.Command {
 	f.SortFlags = false
 	f.StringSliceVar(&o.namespaces, "watch-namespaces", nil, "namespaces to work in, comma-separated; all when empty")
 	f.StringVar(&o.operatorImage, "operator-image", "", "image that instances copy their agent from: this operator's own (required)")
-	f.StringVar(&o.imageMap, "image-map", "", "YAML file with `images: {\"9.7\": REFERENCE}`: the image of each MySQL version")
+	f.StringVar(&o.imageMap, "image-map", "", "YAML `file` that says which image holds a MySQL version, e.g. images: {\"9.7\": REFERENCE}")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "take part in leader election; off only when no second manager can run")
 	f.StringVar(&o.leaderNamespace, "leader-elect-namespace", "", "namespace of the Leases; default: the pod's own (env POD_NAMESPACE)")
 	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns them off")
