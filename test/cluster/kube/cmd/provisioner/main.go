@@ -61,7 +61,7 @@ func run(ctx context.Context, kubeconfig string, dirs directories) error {
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	go resizer.run(ctx)
-	controller.NewProvisionController(klog.FromContext(ctx), client, provisionerName, provisioner{dirs: dirs},
+	controller.NewProvisionController(ctx, client, provisionerName, provisioner{dirs: dirs},
 		controller.LeaderElection(false),
 		controller.ClaimsInformer(claims),
 		controller.VolumesInformer(volumes),
