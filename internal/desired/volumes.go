@@ -18,6 +18,9 @@ const (
 	volumeAccounts = "accounts"
 )
 
+// secretMode lets the containers' group, and nobody else, read keys and passwords.
+const secretMode int32 = 0o440
+
 // accountsDirApp and accountsDirAdmin are directories below naming.PathAccounts, one per account.
 const (
 	accountsDirApp   = "app"
@@ -30,8 +33,8 @@ func instanceVolumes(in Input, shape Shape, instance string) []*corev1ac.VolumeA
 		corev1ac.Volume().WithName(volumeData).WithPersistentVolumeClaim(
 			corev1ac.PersistentVolumeClaimVolumeSource().WithClaimName(naming.DataClaim(instance))),
 		corev1ac.Volume().WithName(volumeTLS).WithSecret(
-			corev1ac.SecretVolumeSource().WithSecretName(naming.SecretInstanceTLS(instance))),
-		corev1ac.Volume().WithName(volumeAccounts).WithProjected(corev1ac.ProjectedVolumeSource().WithSources(
+			corev1ac.SecretVolumeSource().WithSecretName(naming.SecretInstanceTLS(instance)).WithDefaultMode(secretMode)),
+		corev1ac.Volume().WithName(volumeAccounts).WithProjected(corev1ac.ProjectedVolumeSource().WithDefaultMode(secretMode).WithSources(
 			account(naming.SecretApp(cluster), accountsDirApp,
 				corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey, "database"),
 			account(naming.SecretAdmin(cluster), accountsDirAdmin,
