@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porpoise-dev/porpoise/internal/agent"
+	"github.com/porpoise-dev/porpoise/internal/version"
 )
 
 func main() {
@@ -38,7 +39,7 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the build's version", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), agent.BuildVersion())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
 			return err
 		},
 	}

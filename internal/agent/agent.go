@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/version"
 )
 
 // lastWords is how long streams carry the end of mysqld before they are closed.
@@ -73,7 +74,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	for _, helper := range []func(context.Context){a.reaper.run, a.process.run, a.watchFiles, a.watchAccounts} {
 		running.Go(func() { helper(helpers) })
 	}
-	a.log.Info("Agent started", "version", BuildVersion(), "instance", a.cfg.Instance, "cluster", a.cfg.Cluster, "namespace", a.cfg.Namespace)
+	a.log.Info("Agent started", "version", version.Version(), "instance", a.cfg.Instance, "cluster", a.cfg.Cluster, "namespace", a.cfg.Namespace)
 	a.loadState()
 	served := make(chan error, 1)
 	go func() { served <- a.serve(helpers, listener) }()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
 	"github.com/porpoise-dev/porpoise/internal/gtid"
+	"github.com/porpoise-dev/porpoise/internal/version"
 )
 
 // hub holds the document that is reported. Parts behind pointers are replaced, never modified.
@@ -21,7 +22,7 @@ type hub struct {
 
 func newHub(instance string) *hub {
 	return &hub{changed: make(chan struct{}), doc: agentapi.Status{
-		APIVersion: agentapi.Version, AgentVersion: BuildVersion(), Instance: instance, AgentStart: time.Now().UTC(),
+		APIVersion: agentapi.Version, AgentVersion: version.Version(), Instance: instance, AgentStart: time.Now().UTC(),
 		Data:    agentapi.DataStatus{State: agentapi.DataEmpty},
 		Process: agentapi.ProcessStatus{State: agentapi.ProcessStopped},
 	}}

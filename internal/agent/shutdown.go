@@ -11,6 +11,9 @@ import (
 // stopReplicationBound is how long a replica may take to stop its threads before it is ended anyway.
 const stopReplicationBound = 10 * time.Second
 
+// releaseBound is how long a primary waits for its replicas to be sent everything before it goes.
+const releaseBound = 3 * time.Second
+
 // stopMysqld ends mysqld by the shutdown rule and returns when it has ended. It does not start again until begin.
 //
 // A clean shutdown switches semi-sync off and lets waiting commits through as OK. So SIGTERM needs a proof that nothing
@@ -53,7 +56,30 @@ func (a *Agent) prepareStop(ctx context.Context, s *session, starting bool, boun
 		a.log.Info("The primary could not be made read-only", "reason", err.Error())
 		return false
 	}
+	a.releaseReplicas(ctx, s)
 	return true
+}
+
+// releaseReplicas disconnects the replicas of a read-only primary once they have been sent everything: mysqld would wait
+// eight seconds in its shutdown for them to go.
+func (a *Agent) releaseReplicas(ctx context.Context, s *session) {
+	ctx, cancel := context.WithTimeout(ctx, releaseBound)
+	defer cancel()
+	for {
+		behind, err := s.server.BusyDumps(ctx)
+		if err == nil && behind == 0 {
+			break
+		}
+		if pause(ctx, 20*time.Millisecond) != nil {
+			a.log.Info("Shutting down though replicas have not been sent everything", "replicas", behind)
+			break
+		}
+	}
+	ctx, cancelOffline := context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
+	defer cancelOffline()
+	if err := s.server.SetOffline(ctx); err != nil {
+		a.log.Info("Disconnecting the replicas failed", "reason", err.Error())
+	}
 }
 
 // stopReplication stops both threads, so that mysqld does not wait a minute for the rest of a transaction.

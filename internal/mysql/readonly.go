@@ -24,6 +24,24 @@ func (s *Server) SetWritable(ctx context.Context) error {
 	)
 }
 
+// SetOffline disconnects every session, those of replicas included, and admits no new one but the agent's.
+func (s *Server) SetOffline(ctx context.Context) error {
+	return s.exec(ctx, "set offline_mode", "SET GLOBAL offline_mode = ON")
+}
+
+// BusyDumps counts replicas that have not been sent the whole binary log yet.
+func (s *Server) BusyDumps(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	var n int
+	err := s.command.QueryRowContext(ctx, `SELECT COUNT(*) FROM performance_schema.threads
+ WHERE PROCESSLIST_COMMAND LIKE 'Binlog Dump%' AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE '%has sent all binlog%'`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count replicas that are behind: %w", err)
+	}
+	return n, nil
+}
+
 // Threads of the server itself have no user, or one of these.
 var ownUsers = []string{naming.AccountLocal, naming.AccountReplication, "event_scheduler", "system user"}
 
