@@ -77,7 +77,15 @@ func (a *Applier) Apply(ctx context.Context, desired Configuration, live client.
 			return false, nil
 		}
 	}
-	if err := a.Client.Apply(ctx, desired, client.FieldOwner(a.Owner), client.ForceOwnership); err != nil {
+	// The client writes the answer into what it is given; the caller's stays what it was.
+	request, ok := reflect.New(reflect.TypeOf(desired).Elem()).Interface().(Configuration)
+	if !ok {
+		return false, fmt.Errorf("apply %s %s: %T is not a pointer to a configuration", kind, key, desired)
+	}
+	if err := recode(desired, request); err != nil {
+		return false, fmt.Errorf("apply %s %s: %w", kind, key, err)
+	}
+	if err := a.Client.Apply(ctx, request, client.FieldOwner(a.Owner), client.ForceOwnership); err != nil {
 		return false, fmt.Errorf("apply %s %s: %w", kind, key, err)
 	}
 	a.tell(ctx, Write{Verb: verb, Kind: kind, Key: key})
@@ -174,7 +182,7 @@ func Equal(desired Configuration, live client.Object, owner string) (bool, error
 }
 
 // normalize brings a value to the type of like and out again, so that both sides of a comparison have gone the same way
-// (canonical quantities, no empty leftovers), without what identifies the object.
+// (canonical quantities, no empty leftovers), without what identifies the object and without its status.
 func normalize(value any, like Configuration) (map[string]any, error) {
 	typed := reflect.New(reflect.TypeOf(like).Elem()).Interface()
 	if err := recode(value, typed); err != nil {
@@ -186,6 +194,7 @@ func normalize(value any, like Configuration) (map[string]any, error) {
 	}
 	delete(out, "apiVersion")
 	delete(out, "kind")
+	delete(out, "status") // Others'. Some servers list its zero values beside what was applied.
 	if metadata, ok := out["metadata"].(map[string]any); ok {
 		delete(metadata, "name")
 		delete(metadata, "namespace")
