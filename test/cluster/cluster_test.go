@@ -165,7 +165,7 @@ func (f *fixture) claimGrows() {
 	f.t.Helper()
 	f.kubectl("patch", "pvc/data-probe-0", "-p", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 	f.eventually("the claim grows", func() error {
-		got := f.jsonpath("pvc/data-probe-0", "{.status.capacity.storage} {.status.conditions} {.status.allocatedResourceStatuses}")
+		got := f.jsonpath("pvc/data-probe-0", "{.status.capacity.storage} {.status.conditions[?(@.status==\"True\")].type} {.status.allocatedResourceStatuses}")
 		if strings.TrimSpace(got) != "2Gi" {
 			return fmt.Errorf("capacity, conditions, statuses: %s", got)
 		}

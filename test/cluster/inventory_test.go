@@ -15,7 +15,7 @@ import (
 func inventory(t *testing.T) map[string][]string {
 	t.Helper()
 	output := func(args ...string) []string {
-		out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}

@@ -63,42 +63,23 @@ func StartNode(ctx context.Context, name string, number int, report *progress.Re
 	if err != nil {
 		return err
 	}
-	started := time.Now()
 	apiReady := make(chan struct{})
 	close(apiReady)
 	if err := s.ensureNode(ctx, n, toolchain.Binaries{Dir: s.BinaryDir}, apiReady); err != nil {
 		return err
 	}
-	if err := s.waitFor(ctx, n.Name(), 90*time.Second, func(ctx context.Context) error { return s.nodeReadySince(ctx, n, started) }); err != nil {
+	ready := func(ctx context.Context) error {
+		api, err := s.api()
+		if err != nil {
+			return err
+		}
+		return s.nodesReady(ctx, api, []plan.Node{n})
+	}
+	if err := s.waitFor(ctx, n.Name(), 90*time.Second, ready); err != nil {
 		return err
 	}
 	report.Printf("%s of cluster %q is ready", n.Name(), name)
 	return nil
-}
-
-// nodeReadySince does not believe a Ready that an earlier life of the node left in the API.
-func (s state) nodeReadySince(ctx context.Context, n plan.Node, since time.Time) error {
-	api, err := s.api()
-	if err != nil {
-		return err
-	}
-	nodes, err := api.Nodes(ctx)
-	if err != nil {
-		return err
-	}
-	for _, found := range nodes {
-		if found.Name != n.Name() {
-			continue
-		}
-		if !found.Ready {
-			return fmt.Errorf("node %s is not ready: %s", n.Name(), found.Reason)
-		}
-		if found.Heartbeat.Before(since.Truncate(time.Second)) {
-			return fmt.Errorf("node %s has not reported since %s", n.Name(), found.Heartbeat.Format(time.TimeOnly))
-		}
-		return nil
-	}
-	return fmt.Errorf("node %s has not registered yet", n.Name())
 }
 
 // SetCable cuts a node off from the network, both ways, or plugs it in again. Everything on the node goes on running.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/porpoise-dev/porpoise/test/cluster/internal/kubeapi"
 	"github.com/porpoise-dev/porpoise/test/cluster/internal/network"
 	"github.com/porpoise-dev/porpoise/test/cluster/internal/plan"
 	"github.com/porpoise-dev/porpoise/test/cluster/internal/progress"
@@ -184,25 +186,14 @@ func (s state) problemInAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := api.Nodes(ctx)
-	if err != nil {
+	if err := s.nodesReady(ctx, api, s.AllNodes()); err != nil {
 		return err
-	}
-	ready := map[string]bool{}
-	for _, n := range nodes {
-		if !n.Ready {
-			return fmt.Errorf("node %s is not ready: %s", n.Name, n.Reason)
-		}
-		ready[n.Name] = true
 	}
 	dns, err := api.ReadyPods(ctx, "kube-system", "k8s-app%3Dkube-dns")
 	if err != nil {
 		return err
 	}
 	for _, n := range s.AllNodes() {
-		if !ready[n.Name()] {
-			return fmt.Errorf("node %s has not registered yet", n.Name())
-		}
 		if !dns[n.Name()] {
 			return fmt.Errorf("DNS on %s is not ready", n.Name())
 		}
@@ -211,6 +202,33 @@ func (s state) problemInAPI(ctx context.Context) error {
 		"/api/v1/namespaces/default/serviceaccounts/default",
 		"/apis/storage.k8s.io/v1/storageclasses/standard",
 	}, api.Exists)
+}
+
+// nodesReady does not believe a Ready that an earlier life of a node left in the API: it must be younger than the node's process 1.
+func (s state) nodesReady(ctx context.Context, api *kubeapi.Client, nodes []plan.Node) error {
+	known, err := api.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	byName := map[string]kubeapi.Node{}
+	for _, k := range known {
+		byName[k.Name] = k
+	}
+	for _, n := range nodes {
+		booted, err := os.Stat(s.pidFile(n.Name()))
+		if err != nil {
+			return fmt.Errorf("look up when %s was started: %w", n.Name(), err)
+		}
+		switch k, registered := byName[n.Name()]; {
+		case !registered:
+			return fmt.Errorf("node %s has not registered yet", n.Name())
+		case !k.Heartbeat.After(booted.ModTime()):
+			return fmt.Errorf("node %s has not reported since it was started", n.Name())
+		case !k.Ready:
+			return fmt.Errorf("node %s is not ready: %s", n.Name(), k.Reason)
+		}
+	}
+	return nil
 }
 
 func missingObjects(ctx context.Context, paths []string, exists func(context.Context, string) (bool, error)) error {
