@@ -15,10 +15,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	clientportforward "k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	streaming "k8s.io/streaming/pkg/httpstream"
 )
 
 // Dial opens a connection to a port of a pod. The context bounds the opening only. A refusal by the API server keeps
@@ -51,11 +53,7 @@ func Dial(ctx context.Context, config *rest.Config, namespace, pod string, port 
 }
 
 func open(config *rest.Config, namespace, pod string, port int) (net.Conn, error) {
-	dialer, err := newDialer(config, namespace, pod)
-	if err != nil {
-		return nil, err
-	}
-	session, protocol, err := dialer.Dial(clientportforward.PortForwardProtocolV1Name)
+	session, protocol, err := dial(config, namespace, pod)
 	if err != nil {
 		return nil, err
 	}
@@ -71,24 +69,37 @@ func open(config *rest.Config, namespace, pod string, port int) (net.Conn, error
 	return conn, nil
 }
 
-// newDialer tries WebSocket first and falls back to SPDY, which API servers before 1.31 and some proxies need.
-func newDialer(config *rest.Config, namespace, pod string) (httpstream.Dialer, error) {
+// dial tries WebSocket first and then SPDY, which API servers before 1.31 and some proxies need. It does by hand what the
+// library's fallback dialer does, since SPDY tells a refusal as text alone: the one of the first try has its type.
+func dial(config *rest.Config, namespace, pod string) (httpstream.Connection, string, error) {
 	target, err := forwardURL(config, namespace, pod)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	viaWebSocket, err := clientportforward.NewSPDYOverWebsocketDialer(target, config)
+	if err != nil {
+		return nil, "", fmt.Errorf("prepare the connection to the API server: %w", err)
+	}
+	session, protocol, first := viaWebSocket.Dial(clientportforward.PortForwardProtocolV1Name)
+	// These errors are of the streaming module, whose types are not those of apimachinery's package of that name.
+	if first == nil || !streaming.IsUpgradeFailure(first) && !streaming.IsHTTPSProxyError(first) {
+		return session, protocol, first
 	}
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the connection to the API server: %w", err)
+		return nil, "", fmt.Errorf("prepare the connection to the API server: %w", err)
 	}
 	viaSPDY := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
-	viaWebSocket, err := clientportforward.NewSPDYOverWebsocketDialer(target, config)
-	if err != nil {
-		return nil, fmt.Errorf("prepare the connection to the API server: %w", err)
+	session, protocol, err = viaSPDY.Dial(clientportforward.PortForwardProtocolV1Name)
+	if err == nil {
+		return session, protocol, nil
 	}
-	return clientportforward.NewFallbackDialer(viaWebSocket, viaSPDY, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	}), nil
+	var failure *streaming.UpgradeFailureError
+	var refusal *apierrors.StatusError
+	if errors.As(first, &failure) && errors.As(failure.Cause, &refusal) {
+		return nil, "", refusal
+	}
+	return nil, "", err
 }
 
 func forwardURL(config *rest.Config, namespace, pod string) (*url.URL, error) {
