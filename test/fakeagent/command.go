@@ -341,6 +341,25 @@ func (w *World) SetWriteRate(perSecond float64) {
 	w.rate, w.loaded = perSecond, w.now()
 }
 
+// Holds returns what an instance's volume holds, executed or received, whether or not anything runs on it; exists is false
+// when its data is of another incarnation.
+func (w *World) Holds(name, incarnation string) (holds gtid.Set, exists bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := w.instances[name]
+	if i == nil || i.data != agentapi.DataReady || i.incarnation != incarnation {
+		return gtid.Set{}, false
+	}
+	return i.executed.Union(i.received).Union(i.logged), true
+}
+
+// Sent returns how many documents an instance gave away in this life of its agent.
+func (w *World) Sent(name string) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.instances[name].sequence
+}
+
 // Acknowledged returns all commits that clients were told of.
 func (w *World) Acknowledged() []Commit {
 	w.mu.Lock()

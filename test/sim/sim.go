@@ -1,0 +1,404 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/failover"
+	"github.com/porpoise-dev/porpoise/internal/gtid"
+	"github.com/porpoise-dev/porpoise/internal/topology"
+	"github.com/porpoise-dev/porpoise/test/fakeagent"
+)
+
+const (
+	namespace, cluster, clusterID = "shop", "orders", "c1"
+	// keptTrace is how many of the last lines a failure prints.
+	keptTrace = 120
+)
+
+// Run is one schedule.
+type Run struct {
+	// Rows counts the rows of the table that were taken.
+	Rows map[string]int
+	// Steps taken.
+	Steps int
+
+	rnd      *rand.Rand
+	world    *fakeagent.World
+	clock    time.Time
+	spec     v1.MySQLTopologySpec
+	record   v1.MySQLTopologyStatus
+	version  int
+	managers [2]*simManager
+	commands []failover.Action
+	later    []func()
+	up       map[string]bool
+	cut      map[string]bool
+	trace    []string
+	checked  int
+}
+
+// simManager is a manager with the record that it last read.
+type simManager struct {
+	*Manager
+	record  v1.MySQLTopologyStatus
+	version int
+	late    []agentapi.Status
+}
+
+// New makes a schedule from a seed: the cluster's size, its wishes and everything that happens come from it.
+func New(seed uint64) *Run {
+	r := &Run{Rows: map[string]int{}, rnd: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), up: map[string]bool{}, cut: map[string]bool{},
+		clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	size := 1 + r.rnd.IntN(4)
+	r.spec = v1.MySQLTopologySpec{ClusterID: clusterID, Acks: int32(size / 2)}
+	if size > 2 && r.rnd.IntN(3) == 0 {
+		r.spec.Acks = int32(size - 1)
+	}
+	r.world = fakeagent.NewWorld(namespace, cluster,
+		fakeagent.WithDurations(fakeagent.Durations{Initialize: 1, Clone: 1, Boot: 1}),
+		fakeagent.WithTime(func() time.Time { return r.clock }, func(_ time.Duration, f func()) { r.later = append(r.later, f) }))
+	for i := range size {
+		r.addInstance(fmt.Sprintf("%s-%d", cluster, i))
+	}
+	for i := range r.managers {
+		r.managers[i] = &simManager{Manager: NewManager(namespace, cluster)}
+	}
+	return r
+}
+
+func (r *Run) addInstance(name string) {
+	r.spec.Instances = append(r.spec.Instances, name)
+	r.world.Add(name)
+	r.up[name] = true
+}
+
+// Violation is an invariant that did not hold; it carries the trace.
+type Violation struct {
+	What  string
+	Trace []string
+}
+
+// Error prints the violation after the steps that led to it.
+func (v *Violation) Error() string { return strings.Join(v.Trace, "\n") + "\nviolation: " + v.What }
+
+// Do runs steps under faults, then heals everything and requires the cluster to settle (INV-7).
+func (r *Run) Do(steps int) error {
+	for range steps {
+		r.Steps++
+		r.clock = r.clock.Add(time.Duration(1+r.rnd.IntN(20)) * time.Millisecond)
+		if err := r.step(); err != nil {
+			return err
+		}
+		if err := r.check(); err != nil {
+			return err
+		}
+	}
+	return r.heal()
+}
+
+func (r *Run) note(format string, args ...any) {
+	r.trace = append(r.trace, fmt.Sprintf(format, args...))
+	if len(r.trace) > keptTrace {
+		r.trace = r.trace[len(r.trace)-keptTrace:]
+	}
+}
+
+func (r *Run) violation(format string, args ...any) error {
+	return &Violation{What: fmt.Sprintf(format, args...), Trace: r.trace}
+}
+
+// step lets one thing happen.
+func (r *Run) step() error {
+	m := r.managers[r.rnd.IntN(len(r.managers))]
+	switch n := r.rnd.IntN(100); {
+	case n < 30:
+		r.document(m, r.anyInstance(), r.rnd.IntN(4) == 0)
+	case n < 55:
+		return r.decide(m)
+	case n < 72:
+		r.deliver()
+	case n < 78:
+		r.endOne()
+	case n < 86:
+		if p := r.record.Primary; p != "" {
+			r.world.Write(p)
+		}
+	case n < 90:
+		m.record, m.version = *r.record.DeepCopy(), r.version
+	default:
+		r.fault(m)
+	}
+	return nil
+}
+
+func (r *Run) anyInstance() string {
+	names := make([]string, 0, len(r.up))
+	for name := range r.up {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names[r.rnd.IntN(len(names))]
+}
+
+// document brings a manager an instance's document: at once, or much later and perhaps after newer ones.
+func (r *Run) document(m *simManager, name string, late bool) {
+	m.SeePod(name, r.up[name])
+	if len(m.late) > 0 && r.rnd.IntN(2) == 0 {
+		st := m.late[0]
+		m.late = m.late[1:]
+		m.Hear(st, time.Time{}, r.clock)
+	}
+	asked := r.clock
+	st, err := r.world.Status(name)
+	if err != nil {
+		m.Lose(name)
+		return
+	}
+	if late {
+		m.late = append(m.late, st)
+		return
+	}
+	r.clock = r.clock.Add(time.Microsecond)
+	if r.rnd.IntN(2) == 0 {
+		asked = time.Time{}
+	}
+	m.Hear(st, asked, r.clock)
+}
+
+// decide plans on the manager's record, which may be old, and records by compare and swap before it acts (INV-6).
+func (r *Run) decide(m *simManager) error {
+	d := m.Plan(r.spec, m.record, r.clock)
+	r.Rows[d.Row]++
+	if !equality.Semantic.DeepEqual(d.Record, m.record) {
+		if m.version != r.version {
+			r.note("%s: lost the race", d.Row)
+			m.record, m.version = *r.record.DeepCopy(), r.version
+			return nil
+		}
+		if err := r.checkRecord(d.Record); err != nil {
+			return err
+		}
+		r.version++
+		r.record = *d.Record.DeepCopy()
+		m.record, m.version = *d.Record.DeepCopy(), r.version
+		r.note("%s: recorded %s/%s epoch %d routed %t %s", d.Row, d.Record.Phase, d.Record.Reason, d.Record.Epoch, d.Record.Routed, textOf(d.Record.Quorum))
+	}
+	for _, a := range d.Actions {
+		r.note("%s: %s to %s (%s)", d.Row, a.Command.Type, a.Instance, a.Why)
+		r.commands = append(r.commands, a)
+	}
+	return nil
+}
+
+// checkRecord compares a new record with the one before.
+func (r *Run) checkRecord(next v1.MySQLTopologyStatus) error {
+	old := r.record
+	switch {
+	case next.Epoch < old.Epoch:
+		return r.violation("the epoch falls from %d to %d (INV-3)", old.Epoch, next.Epoch)
+	case old.Quorum != nil && (next.Quorum == nil || next.Quorum.Generation < old.Quorum.Generation):
+		return r.violation("the quorum's generation falls from %s to %s", textOf(old.Quorum), textOf(next.Quorum))
+	case !old.Routed && next.Routed && next.Quorum.RequiredAcks < r.spec.Acks:
+		return r.violation("clients are let in with %d acks of %d", next.Quorum.RequiredAcks, r.spec.Acks)
+	case old.Epoch > 0 && next.Primary != old.Primary && next.Epoch == old.Epoch:
+		return r.violation("the primary changes from %s to %s within epoch %d", old.Primary, next.Primary, next.Epoch)
+	}
+	return nil
+}
+
+// deliver carries one command to its instance, in any order, perhaps twice or never.
+func (r *Run) deliver() {
+	if len(r.commands) == 0 {
+		return
+	}
+	i := r.rnd.IntN(len(r.commands))
+	a := r.commands[i]
+	if r.rnd.IntN(8) != 0 {
+		r.commands = slices.Delete(r.commands, i, i+1)
+	}
+	if r.rnd.IntN(10) == 0 {
+		r.note("lost: %s to %s", a.Command.Type, a.Instance)
+		return
+	}
+	err := r.world.Do(a.Instance, a.Command)
+	r.note("delivered: %s to %s: %v", a.Command.Type, a.Instance, err)
+}
+
+// endOne ends one of the things that take time.
+func (r *Run) endOne() {
+	if len(r.later) == 0 {
+		return
+	}
+	i := r.rnd.IntN(len(r.later))
+	f := r.later[i]
+	r.later = slices.Delete(r.later, i, i+1)
+	f()
+}
+
+// fault breaks or mends something, or changes what is wanted.
+func (r *Run) fault(m *simManager) {
+	name := r.anyInstance()
+	switch r.rnd.IntN(8) {
+	case 0:
+		r.note("fault: mysqld of %s is killed", name)
+		r.world.Crash(name)
+	case 1:
+		if r.up[name] {
+			r.note("fault: the pod of %s ends", name)
+			r.world.StopPod(name)
+		} else {
+			r.note("mended: %s has a new pod", name)
+			r.world.StartPod(name)
+		}
+		r.up[name] = !r.up[name]
+	case 2:
+		r.cut[name] = !r.cut[name]
+		r.note("fault: replication of %s cut off: %t", name, r.cut[name])
+		r.world.CutOff(name, r.cut[name])
+	case 3:
+		r.note("fault: a manager starts anew")
+		*m = simManager{Manager: NewManager(namespace, cluster), record: *r.record.DeepCopy(), version: r.version}
+	case 4:
+		m.Lose(name)
+	case 5:
+		r.wish()
+	case 6:
+		if len(r.spec.Instances) > 1 && r.spec.Restarting == "" {
+			r.spec.Restarting = name
+		} else {
+			r.spec.Restarting = ""
+		}
+		r.note("wish: restarting %q", r.spec.Restarting)
+	case 7:
+		if r.record.Routed && r.rnd.IntN(6) == 0 {
+			r.note("fault: the record is lost")
+			r.record = v1.MySQLTopologyStatus{}
+			r.version++
+		}
+	}
+}
+
+// wish changes the wanted acks or the number of instances. The primary is never scaled in: that needs a switchover.
+func (r *Run) wish() {
+	size := len(r.spec.Instances)
+	last := r.spec.Instances[size-1]
+	switch n := r.rnd.IntN(3); {
+	case n == 0 && size < 5:
+		name := fmt.Sprintf("%s-%d", cluster, size)
+		if _, known := r.up[name]; known {
+			r.spec.Instances = append(r.spec.Instances, name)
+		} else {
+			r.addInstance(name)
+		}
+	case n == 1 && size > 2 && last != r.record.Primary:
+		r.spec.Instances = slices.Clone(r.spec.Instances[:size-1])
+	case size > 1:
+		r.spec.Acks = 1 + int32(r.rnd.IntN(size-1))
+	}
+	r.spec.Acks = min(max(r.spec.Acks, min(1, int32(len(r.spec.Instances)-1))), int32(len(r.spec.Instances)-1))
+	r.note("wish: %d acks of %v", r.spec.Acks, r.spec.Instances)
+}
+
+// check holds the invariant that INV-1 and INV-4 rest on: whatever was acknowledged to a client, no set of members that
+// would suffice for a promotion lacks it. |C| + W > N must hold for the record, so at most N - W members may lack it.
+func (r *Run) check() error {
+	q := r.record.Quorum
+	if q == nil || q.RequiredAcks == 0 || !r.record.Routed {
+		return nil
+	}
+	acked := gtid.Set{}
+	for _, c := range r.world.Acknowledged() {
+		acked = acked.Union(c.GTID)
+	}
+	lack := 0
+	for _, m := range q.Members {
+		holds, exists := r.world.Holds(m.Name, m.Incarnation)
+		if exists && !holds.Contains(acked) {
+			lack++
+		}
+	}
+	r.checked++
+	if n := len(q.Members); lack > n-int(q.RequiredAcks) {
+		return r.violation("%d of %d members lack an acknowledged commit; by the record (%s) at most %d may (INV-4)", lack, n, textOf(q), n-int(q.RequiredAcks))
+	}
+	return nil
+}
+
+// heal ends all faults and lets one manager work undisturbed.
+func (r *Run) heal() error {
+	r.note("all faults end")
+	for name, up := range r.up {
+		r.cut[name] = false
+		r.world.CutOff(name, false)
+		if !up {
+			r.world.StartPod(name)
+			r.up[name] = true
+		}
+	}
+	r.commands = nil
+	r.spec.Restarting = ""
+	m := &simManager{Manager: NewManager(namespace, cluster)}
+	m.record, m.version = *r.record.DeepCopy(), r.version
+	names := make([]string, 0, len(r.up))
+	for name := range r.up {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for range 300 {
+		for len(r.later) > 0 {
+			r.endOne()
+		}
+		for _, name := range append(slices.Clone(names), r.record.Primary) {
+			if name == "" {
+				continue
+			}
+			r.clock = r.clock.Add(time.Millisecond)
+			m.SeePod(name, true)
+			if st, err := r.world.Status(name); err == nil {
+				m.Hear(st, r.clock, r.clock)
+			}
+		}
+		if err := r.decide(m); err != nil {
+			return err
+		}
+		for len(r.commands) > 0 {
+			a := r.commands[0]
+			r.commands = r.commands[1:]
+			r.note("delivered: %s to %s: %v", a.Command.Type, a.Instance, r.world.Do(a.Instance, a.Command))
+		}
+		if err := r.check(); err != nil {
+			return err
+		}
+		if r.settled(m) {
+			return nil
+		}
+	}
+	return r.violation("it does not settle after the faults ended (INV-7): %s/%s: %s %+v", r.record.Phase, r.record.Reason, r.record.Message, r.record.Instances)
+}
+
+// settled: a primary, all wanted instances members, wanted acks in the record.
+func (r *Run) settled(m *simManager) bool {
+	s := r.record
+	snapshot := m.Snapshot(r.spec)
+	return s.Phase == v1.TopologyStable && s.Routed && s.Reason == v1.TopologyHealthy && s.Quorum.RequiredAcks == r.spec.Acks &&
+		len(s.Quorum.Members) == len(r.spec.Instances)-1 && snapshot.Instance(s.Primary).Writable() == topology.True
+}
+
+func textOf(q *v1.Quorum) string {
+	if q == nil {
+		return "no quorum"
+	}
+	names := make([]string, 0, len(q.Members))
+	for _, m := range q.Members {
+		names = append(names, m.Name)
+	}
+	return fmt.Sprintf("{g%d W%d %v}", q.Generation, q.RequiredAcks, names)
+}
