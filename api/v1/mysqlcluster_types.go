@@ -21,7 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="Epoch",type=integer,JSONPath=".status.topology.epoch",priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].reason",priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].message",priority=1
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",messageExpression="'metadata.name: \"' + self.metadata.name + '\" has ' + string(size(self.metadata.name)) + ' characters; at most 40 are allowed, so that the names of derived objects stay within 63'"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",messageExpression="'metadata.name: \"%s\" has %d characters; at most 40 are allowed, so that the names of derived objects stay within 63'.format([self.metadata.name, size(self.metadata.name)])"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",messageExpression="'metadata.name: \"' + self.metadata.name + '\" contains a dot; lower-case letters, digits and dashes are allowed, since Services and host names are derived from it'"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]')",messageExpression="'metadata.name: \"' + self.metadata.name + '\" must begin with a lower-case letter, since Services are derived from it'"
 type MySQLCluster struct {
@@ -49,8 +49,8 @@ type MySQLClusterList struct {
 
 // MySQLClusterSpec describes the wanted MySQL.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.acks) || self.replication.acks < (has(self.replicas) ? self.replicas : 3)",messageExpression="'spec.replication.acks: ' + string(self.replication.acks) + ' must be less than spec.replicas ' + string(has(self.replicas) ? self.replicas : 3) + ', since only replicas acknowledge'"
-// +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.acks) || self.replication.acks >= 1 || (has(self.replicas) && self.replicas == 1)",messageExpression="'spec.replication.acks: 0 is allowed only with spec.replicas 1; with ' + string(has(self.replicas) ? self.replicas : 3) + ' instances at least 1 is needed, or an acknowledged commit could be lost'"
+// +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.acks) || self.replication.acks < (has(self.replicas) ? self.replicas : 3)",messageExpression="'spec.replication.acks: %d must be less than spec.replicas %d, since only replicas acknowledge'.format([self.replication.acks, has(self.replicas) ? self.replicas : 3])"
+// +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.acks) || self.replication.acks >= 1 || (has(self.replicas) && self.replicas == 1)",messageExpression="'spec.replication.acks: 0 is allowed only with spec.replicas 1; with %d instances at least 1 is needed, or an acknowledged commit could be lost'.format([has(self.replicas) ? self.replicas : 3])"
 // +kubebuilder:validation:XValidation:rule="int(self.version.split('.')[0]) > int(oldSelf.version.split('.')[0]) || (int(self.version.split('.')[0]) == int(oldSelf.version.split('.')[0]) && int(self.version.split('.')[1]) >= int(oldSelf.version.split('.')[1]))",messageExpression="'spec.version: ' + self.version + ' is an older series than ' + oldSelf.version + '; MySQL cannot open newer data with an older series'"
 type MySQLClusterSpec struct {
 	// Version is the MySQL series (9.7) or an exact release (9.7.4). The operator's image map resolves it to an image

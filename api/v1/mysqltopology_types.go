@@ -92,8 +92,8 @@ const (
 
 // MySQLTopologyStatus is the record. Whatever is about to be done stands here before it is done (INV-6).
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.epoch) || (has(self.epoch) && self.epoch >= oldSelf.epoch)",messageExpression="'status.epoch: may not fall from ' + string(oldSelf.epoch) + ' (INV-3)'"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.quorum) || (has(self.quorum) && self.quorum.generation >= oldSelf.quorum.generation)",messageExpression="'status.quorum.generation: may not fall from ' + string(oldSelf.quorum.generation) + ' (INV-4)'"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.epoch) || (has(self.epoch) && self.epoch >= oldSelf.epoch)",message="status.epoch: may not fall (INV-3)"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.quorum) || (has(self.quorum) && self.quorum.generation >= oldSelf.quorum.generation)",message="status.quorum.generation: may not fall (INV-4)"
 type MySQLTopologyStatus struct {
 	// ObservedGeneration is the generation of the spec that the last decision was taken on.
 	// +optional
