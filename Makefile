@@ -151,12 +151,11 @@ undeploy: ## Remove the operator and its CRDs, and with them all MySQLClusters
 
 .PHONY: demo
 demo: ## Show a replicated MySQL: Kubernetes, operator, three instances, a lost replica that comes back
-	@$(STEP) demo-prepare $(MAKE) deploy
-	@eval "$$(hack/cluster-env)"; go run ./hack/demo
+	@go run ./hack/demo --nodes $(NODES)
 
 .PHONY: demo-down
 demo-down: ## Remove what the demo made: the local cluster, or our objects from that of KUBECONFIG
-	@$(if $(KUBECONFIG),hack/deploy down,$(CLUSTER_CLI) down)
+	@go run ./hack/demo down
 
 ##@ Tests
 

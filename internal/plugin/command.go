@@ -45,9 +45,8 @@ type tool struct {
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	t := &tool{
 		streams: streams,
-		// Deprecated flags of old kubectl versions would only clutter the help.
-		flags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag(),
-		now:   time.Now, getenv: os.Getenv,
+		flags:   genericclioptions.NewConfigFlags(true),
+		now:     time.Now, getenv: os.Getenv,
 	}
 	t.connect = t.connectByFlags
 	return t.command()
