@@ -140,13 +140,14 @@ func endOf(pod *corev1.Pod) time.Time {
 }
 
 func (s *scope) announceVerdict(hash string, verdict desired.Verdict) {
+	revision := s.child("apps/v1", "ControllerRevision", naming.Revision(s.cluster.Name, hash))
 	if verdict.Rejected != "" {
 		s.event(corev1.EventTypeWarning, eventRevisionRejected, actionCheck,
-			fmt.Sprintf("revision %s (%s) is refused: %s", hash, s.shape.Image, verdict.Message))
+			fmt.Sprintf("revision %s (%s) is refused: %s", hash, s.shape.Image, verdict.Message), revision)
 		return
 	}
 	s.event(corev1.EventTypeNormal, eventRevisionAccepted, actionCheck,
-		fmt.Sprintf("revision %s: mysqld %s of %s accepts the configuration", hash, verdict.ServerVersion, s.shape.Image))
+		fmt.Sprintf("revision %s: mysqld %s of %s accepts the configuration", hash, verdict.ServerVersion, s.shape.Image), revision)
 }
 
 // applyConfigMap makes the ConfigMap of a shape where it is missing. It is immutable and named by its content, so that

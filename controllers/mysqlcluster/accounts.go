@@ -35,7 +35,7 @@ func (s *scope) keepAccount(ctx context.Context, name, username, database string
 		// rand.Text has 128 bits of randomness, in characters that need no quoting anywhere.
 		password = rand.Text()
 		if s.hadPrimary() {
-			s.event(corev1.EventTypeWarning, eventSecretRecreated, actionIssue, fmt.Sprintf("Secret %s had no password; a new one was made", name))
+			s.event(corev1.EventTypeWarning, eventSecretRecreated, actionIssue, fmt.Sprintf("Secret %s had no password; a new one was made", name), s.child("v1", "Secret", name))
 		}
 	}
 	want := desired.AccountSecret(s.in, name, username, password, database)

@@ -72,7 +72,7 @@ func (s *scope) keepAuthority(ctx context.Context) (*authority, error) {
 	if err != nil {
 		if len(bundles) > 0 {
 			s.event(corev1.EventTypeWarning, eventSecretRecreated, actionIssue,
-				fmt.Sprintf("Secret %s: %s; a new authority was made, certificates of the old one stay valid", name, missingOr(stored, err)))
+				fmt.Sprintf("Secret %s: %s; a new authority was made, certificates of the old one stay valid", name, missingOr(stored, err)), s.child("v1", "Secret", name))
 		}
 		if current, err = pki.NewAuthority(s.cluster.Namespace+"/"+s.cluster.Name, s.now); err != nil {
 			return nil, fmt.Errorf("make the authority of Secret %s: %w", name, err)
@@ -119,9 +119,9 @@ func (s *scope) keepLeaves(ctx context.Context, ca *authority, name, instance st
 func (s *scope) announceIssue(name, instance string, stored *corev1.Secret, why error) {
 	switch {
 	case stored != nil:
-		s.event(corev1.EventTypeNormal, eventCertificateRenewed, actionIssue, fmt.Sprintf("Secret %s: %s; issued again", name, why))
+		s.event(corev1.EventTypeNormal, eventCertificateRenewed, actionIssue, fmt.Sprintf("Secret %s: %s; issued again", name, why), s.child("v1", "Secret", name))
 	case instance != "" && s.live.statefulSets[instance] != nil, instance == "" && s.live.topology != nil:
-		s.event(corev1.EventTypeWarning, eventSecretRecreated, actionIssue, fmt.Sprintf("Secret %s was missing and was made again", name))
+		s.event(corev1.EventTypeWarning, eventSecretRecreated, actionIssue, fmt.Sprintf("Secret %s was missing and was made again", name), s.child("v1", "Secret", name))
 	}
 }
 

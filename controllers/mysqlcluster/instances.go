@@ -156,7 +156,8 @@ func restart(ctx context.Context, s *scope) (Result, error) {
 		if err := s.applier.DeleteUID(ctx, pod); err != nil {
 			return Result{}, err
 		}
-		s.event(corev1.EventTypeNormal, eventRestarting, actionRestart, fmt.Sprintf("replacing the pod of %s by revision %s", name, s.target.Hash))
+		s.event(corev1.EventTypeNormal, eventRestarting, actionRestart, fmt.Sprintf("replacing the pod of %s by revision %s", name, s.target.Hash),
+			s.child("v1", "Pod", pod.Name))
 	}
 	return Continue(), nil
 }
@@ -183,7 +184,7 @@ func remove(ctx context.Context, s *scope) (Result, error) {
 func (s *scope) removeInstance(ctx context.Context, name string) error {
 	set := s.live.statefulSets[name]
 	if set.DeletionTimestamp.IsZero() {
-		s.event(corev1.EventTypeNormal, eventRemoving, actionRemove, fmt.Sprintf("removing instance %s", name))
+		s.event(corev1.EventTypeNormal, eventRemoving, actionRemove, fmt.Sprintf("removing instance %s", name), s.child("apps/v1", "StatefulSet", name))
 	}
 	var objects []client.Object
 	if claim := s.live.claims[naming.DataClaim(name)]; claim != nil && s.cluster.Spec.Storage.ReclaimPolicy == v1.ReclaimDelete {

@@ -190,8 +190,19 @@ func (s *scope) hadPrimary() bool {
 	return s.live.topology != nil && s.live.topology.Status.Primary != ""
 }
 
-func (s *scope) event(kind, reason, action, note string) {
-	s.Reconciler.events.Eventf(s.cluster, nil, kind, reason, action, "%s", clipNote(note))
+// event announces something. Events of one reason, action and related object are counted as one series, of which only the
+// first note is kept: related is what the note is about beside the cluster, nil: nothing.
+func (s *scope) event(kind, reason, action, note string, related *corev1.ObjectReference) {
+	if related == nil {
+		s.Reconciler.events.Eventf(s.cluster, nil, kind, reason, action, "%s", clipNote(note))
+		return
+	}
+	s.Reconciler.events.Eventf(s.cluster, related, kind, reason, action, "%s", clipNote(note))
+}
+
+// child refers to an object of the cluster by kind and name.
+func (s *scope) child(apiVersion, kind, name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: s.cluster.Namespace, Name: name}
 }
 
 // clipNote keeps a note within what an Event may hold.

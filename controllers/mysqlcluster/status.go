@@ -172,10 +172,10 @@ var announced = []struct {
 // announce makes Events of transitions; a status that stays the same is never announced twice.
 func (s *scope) announce(old, status v1.MySQLClusterStatus) {
 	if old.ObservedGeneration != status.ObservedGeneration {
-		s.event(corev1.EventTypeNormal, eventSpecChanged, actionReconcile, fmt.Sprintf("following generation %d of the specification", status.ObservedGeneration))
+		s.event(corev1.EventTypeNormal, eventSpecChanged, actionReconcile, fmt.Sprintf("following generation %d of the specification", status.ObservedGeneration), nil)
 	}
 	if old.Phase != status.Phase {
-		s.event(corev1.EventTypeNormal, eventStatusUpdated, actionReport, fmt.Sprintf("phase %s (was %s)", status.Phase, orNone(string(old.Phase))))
+		s.event(corev1.EventTypeNormal, eventStatusUpdated, string(status.Phase), fmt.Sprintf("phase %s (was %s)", status.Phase, orNone(string(old.Phase))), nil)
 	}
 	for _, a := range announced {
 		before, after := meta.FindStatusCondition(old.Conditions, a.kind), meta.FindStatusCondition(status.Conditions, a.kind)
@@ -192,16 +192,16 @@ func (s *scope) announceCondition(c metav1.Condition, bad, first bool) {
 	case bad && c.Type == v1.ConditionReady && first:
 		// It was never ready: that is no event.
 	case bad && c.Type == v1.ConditionReady:
-		s.event(corev1.EventTypeWarning, conditions.ReasonNotReady, actionReport, c.Message)
+		s.event(corev1.EventTypeWarning, conditions.ReasonNotReady, c.Reason, c.Message, nil)
 	case bad:
-		s.event(corev1.EventTypeWarning, c.Reason, actionReport, c.Message)
+		s.event(corev1.EventTypeWarning, c.Reason, actionReport, c.Message, nil)
 	case first && c.Status == metav1.ConditionFalse, c.Type == v1.ConditionCertificatesValid && first:
 		// Nothing was wrong before either.
 	case c.Type == v1.ConditionStalled:
-		s.event(corev1.EventTypeNormal, "Unstalled", actionReport, c.Message)
+		s.event(corev1.EventTypeNormal, "Unstalled", actionReport, c.Message, nil)
 	case c.Type == v1.ConditionProgressing && c.Status == metav1.ConditionFalse:
-		s.event(corev1.EventTypeNormal, "Settled", actionReport, c.Message)
+		s.event(corev1.EventTypeNormal, "Settled", actionReport, c.Message, nil)
 	default:
-		s.event(corev1.EventTypeNormal, c.Type, actionReport, c.Message)
+		s.event(corev1.EventTypeNormal, c.Type, c.Reason, c.Message, nil)
 	}
 }
