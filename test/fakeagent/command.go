@@ -152,6 +152,10 @@ func (w *World) promote(i *instance, cmd agentapi.Command) error {
 	i.executed, i.logged = i.executed.Union(i.received), i.logged.Union(i.received)
 	i.received, i.source, i.receiver, i.applier = gtid.Set{}, "", "OFF", "OFF"
 	i.apply(*cmd.Quorum)
+	if i.readOnly {
+		// What a crash made visible without an acknowledgement is read by clients from now on: it counts as told to them.
+		w.acked = append(w.acked, Commit{GTID: i.executed})
+	}
 	i.readOnly, i.confirmed = false, true
 	if i.next == 0 {
 		w.write(i, 3) // The accounts.
@@ -172,7 +176,13 @@ func (w *World) setQuorum(i *instance, cmd agentapi.Command) error {
 	}
 	i.persist(cmd, agentapi.RoleNone)
 	if i.role == agentapi.RolePrimary {
-		i.apply(*cmd.Quorum)
+		// It stands on the volume, and in the status, before it is in force.
+		quorum, pid := *cmd.Quorum, i.pid
+		w.later(w.durations.Apply, i, func() {
+			if i.pid == pid && i.up() && !i.readOnly && i.appliedQuorum <= quorum.Generation {
+				i.apply(quorum)
+			}
+		})
 		return nil
 	}
 	i.semiReplica = i.lists(i)

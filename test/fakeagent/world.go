@@ -13,7 +13,7 @@ import (
 
 // Durations of what takes time; zero values are immediate.
 type Durations struct {
-	Initialize, Clone, Boot, Promote time.Duration
+	Initialize, Clone, Boot, Apply time.Duration
 }
 
 // World is the instances of one cluster. Its methods are safe for concurrent use.

@@ -41,6 +41,7 @@ type Run struct {
 	later    []func()
 	up       map[string]bool
 	cut      map[string]bool
+	frozen   map[string]bool
 	trace    []string
 	checked  int
 }
@@ -55,7 +56,7 @@ type simManager struct {
 
 // New makes a schedule from a seed: the cluster's size, its wishes and everything that happens come from it.
 func New(seed uint64) *Run {
-	r := &Run{Rows: map[string]int{}, rnd: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), up: map[string]bool{}, cut: map[string]bool{},
+	r := &Run{Rows: map[string]int{}, rnd: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), up: map[string]bool{}, cut: map[string]bool{}, frozen: map[string]bool{},
 		clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	size := 1 + r.rnd.IntN(4)
 	r.spec = v1.MySQLTopologySpec{ClusterID: clusterID, Acks: int32(size / 2)}
@@ -63,7 +64,7 @@ func New(seed uint64) *Run {
 		r.spec.Acks = int32(size - 1)
 	}
 	r.world = fakeagent.NewWorld(namespace, cluster,
-		fakeagent.WithDurations(fakeagent.Durations{Initialize: 1, Clone: 1, Boot: 1}),
+		fakeagent.WithDurations(fakeagent.Durations{Initialize: 1, Clone: 1, Boot: 1, Apply: 1}),
 		fakeagent.WithTime(func() time.Time { return r.clock }, func(_ time.Duration, f func()) { r.later = append(r.later, f) }))
 	for i := range size {
 		r.addInstance(fmt.Sprintf("%s-%d", cluster, i))
@@ -246,7 +247,7 @@ func (r *Run) endOne() {
 // fault breaks or mends something, or changes what is wanted.
 func (r *Run) fault(m *simManager) {
 	name := r.anyInstance()
-	switch r.rnd.IntN(8) {
+	switch r.rnd.IntN(10) {
 	case 0:
 		r.note("fault: mysqld of %s is killed", name)
 		r.world.Crash(name)
@@ -277,7 +278,11 @@ func (r *Run) fault(m *simManager) {
 			r.spec.Restarting = ""
 		}
 		r.note("wish: restarting %q", r.spec.Restarting)
-	case 7:
+	case 7, 8:
+		r.frozen[name] = !r.frozen[name]
+		r.note("fault: %s receives nothing: %t", name, r.frozen[name])
+		r.world.Freeze(name, r.frozen[name])
+	case 9:
 		if r.record.Routed && r.rnd.IntN(6) == 0 {
 			r.note("fault: the record is lost")
 			r.record = v1.MySQLTopologyStatus{}
@@ -338,6 +343,7 @@ func (r *Run) heal() error {
 	for name, up := range r.up {
 		r.cut[name] = false
 		r.world.CutOff(name, false)
+		r.world.Freeze(name, false)
 		if !up {
 			r.world.StartPod(name)
 			r.up[name] = true
