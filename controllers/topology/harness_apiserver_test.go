@@ -198,10 +198,10 @@ func (f *fixture) pod(ordinal int) *corev1.Pod {
 // eventually polls until the claim holds; it fails with the state of the topology.
 func (f *fixture) eventually(what string, claim func() bool) {
 	f.t.Helper()
-	deadline := time.Now().Add(40 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	for !claim() {
 		if time.Now().After(deadline) {
-			f.t.Fatalf("not within 40 s: %s; status: %+v", what, f.topology().Status)
+			f.t.Fatalf("not within 90 s: %s; status: %+v", what, f.topology().Status)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -258,7 +258,8 @@ func (f *fixture) startManager(elect bool) (c *traffic, stop func()) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:         scheme,
 		LeaderElection: elect, LeaderElectionID: "porpoise-topology", LeaderElectionNamespace: f.key.Namespace,
-		LeaseDuration: ptr.To(3 * time.Second), RenewDeadline: ptr.To(2 * time.Second), RetryPeriod: ptr.To(500 * time.Millisecond),
+		// Longer than in production: a machine that is busy with tests must not lose the Lease by itself.
+		LeaseDuration: ptr.To(10 * time.Second), RenewDeadline: ptr.To(8 * time.Second), RetryPeriod: ptr.To(time.Second),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache:   cache.Options{ByObject: topology.CacheByObject(), DefaultNamespaces: map[string]cache.Config{f.key.Namespace: {}}},
 	})

@@ -53,7 +53,15 @@ func (s *scope) report(list []failover.Event) {
 		if e.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		s.recorder.Eventf(about, nil, kind, e.Reason, "Topology", "%s", e.Message)
+		// client-go joins events that differ in their text alone: what they relate to keeps instances apart.
+		var related runtime.Object
+		if e.Instance != "" {
+			related = &corev1.Pod{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: naming.Pod(e.Instance)},
+			}
+		}
+		s.recorder.Eventf(about, related, kind, e.Reason, "Topology", "%s", e.Message)
 	}
 }
 

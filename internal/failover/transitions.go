@@ -27,6 +27,8 @@ const (
 type Event struct {
 	Reason  string
 	Message string
+	// Instance that it is about beside the cluster; empty: none. Events of one reason about several instances stay apart.
+	Instance string
 	// Warning is false for what went well.
 	Warning bool
 }
@@ -64,12 +66,12 @@ func memberEvents(old, next v1.Quorum) []Event {
 	var out []Event
 	for _, m := range next.Members {
 		if !isMember(old, m.Name) {
-			out = append(out, Event{Reason: EventMemberAdmitted, Message: fmt.Sprintf("%s may acknowledge commits (quorum generation %d)", m.Name, next.Generation)})
+			out = append(out, Event{Reason: EventMemberAdmitted, Instance: m.Name, Message: fmt.Sprintf("%s may acknowledge commits (quorum generation %d)", m.Name, next.Generation)})
 		}
 	}
 	for _, m := range old.Members {
 		if !isMember(next, m.Name) {
-			out = append(out, Event{Reason: EventMemberRemoved, Message: fmt.Sprintf("%s no longer acknowledges commits (quorum generation %d)", m.Name, next.Generation)})
+			out = append(out, Event{Reason: EventMemberRemoved, Instance: m.Name, Message: fmt.Sprintf("%s no longer acknowledges commits (quorum generation %d)", m.Name, next.Generation)})
 		}
 	}
 	return out
@@ -105,7 +107,7 @@ func instanceEvents(old, next v1.MySQLTopologyStatus) []Event {
 	var out []Event
 	for _, i := range next.Instances {
 		if i.State == v1.InstanceBroken && before[i.Name] != v1.InstanceBroken {
-			out = append(out, Event{Reason: EventInstanceBroken, Message: i.Name + ": " + i.Message, Warning: true})
+			out = append(out, Event{Reason: EventInstanceBroken, Instance: i.Name, Message: i.Name + ": " + i.Message, Warning: true})
 		}
 	}
 	return out

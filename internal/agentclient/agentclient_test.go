@@ -1,0 +1,195 @@
+package agentclient_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/agentclient"
+	"github.com/porpoise-dev/porpoise/internal/naming"
+	"github.com/porpoise-dev/porpoise/internal/pki"
+	"github.com/porpoise-dev/porpoise/test/fakeagent"
+)
+
+var key = types.NamespacedName{Namespace: "shop", Name: "orders"}
+
+// serve runs an HTTPS server that shows orders-0's certificate, and returns a pool with a stream to it.
+func serve(t *testing.T, handler http.HandlerFunc) *agentclient.Pool {
+	t.Helper()
+	authority, err := pki.NewAuthority("orders", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := authority.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(leaf pki.Leaf) pki.KeyPair {
+		pair, err := authority.Issue(leaf, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair
+	}
+	leaf, manager := issue(pki.InstanceLeaf("orders", "shop", "orders-0")), issue(pki.ManagerLeaf())
+	pair, err := tls.X509KeyPair(leaf.Certificate, leaf.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(ca.Certificate)
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+	server.StartTLS()
+	credentials, err := agentclient.ParseCredentials("1", map[string][]byte{
+		naming.FileTLSCert: manager.Certificate, naming.FileTLSKey: manager.Key, naming.FileCA: ca.Certificate,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() { cancel(); server.CloseClientConnections(); server.Close() })
+	pool := agentclient.NewPool(ctx, func(types.NamespacedName, agentclient.Kind) {})
+	pool.Ensure(key, credentials, []agentclient.Target{{
+		Instance: "orders-0", Address: server.Listener.Addr().String(), ServerName: naming.Host("orders", "shop", "orders-0"),
+	}})
+	return pool
+}
+
+func eventually(t *testing.T, what string, claim func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !claim() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestHostileStreams: whatever an agent sends, the instance is unknown, the reason is told, and nothing grows.
+func TestHostileStreams(t *testing.T) {
+	for name, test := range map[string]struct {
+		body, want string
+	}{
+		"garbage":        {"{]\n", "invalid character"},
+		"other instance": {`{"instance":"orders-1"}` + "\n", "is of instance"},
+		"oversized":      {`{"instance":"` + strings.Repeat("x", 2<<20) + `"}` + "\n", "token too long"},
+		"bad gtid":       {`{"instance":"orders-0","server":{"gtidExecuted":"nonsense"}}` + "\n", "orders-0"},
+		"ends":           {"", "ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := serve(t, func(rw http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(rw, test.body) })
+			eventually(t, test.want, func() bool {
+				obs := pool.Observe(key)["orders-0"]
+				if obs.Status != nil {
+					t.Fatalf("believed %+v", obs.Status)
+				}
+				return obs.Err != nil && strings.Contains(obs.Err.Error(), test.want)
+			})
+		})
+	}
+}
+
+// TestSilenceIsUnknown: a stream that stays open and says nothing makes the instance unknown again.
+func TestSilenceIsUnknown(t *testing.T) {
+	pool := serve(t, func(rw http.ResponseWriter, req *http.Request) {
+		_, _ = fmt.Fprintln(rw, `{"instance":"orders-0","sequence":1}`)
+		_ = http.NewResponseController(rw).Flush()
+		<-req.Context().Done()
+	})
+	eventually(t, "heard", func() bool { return pool.Observe(key)["orders-0"].Status != nil })
+	eventually(t, "unknown", func() bool {
+		obs := pool.Observe(key)["orders-0"]
+		return obs.Status == nil && obs.Err != nil && strings.Contains(obs.Err.Error(), "silent")
+	})
+}
+
+func TestRefusalIsTyped(t *testing.T) {
+	pool := serve(t, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusConflict)
+		_, _ = fmt.Fprint(rw, `{"code":"StaleEpoch","message":"7 is known"}`)
+	})
+	err := pool.Command(t.Context(), key, "orders-0", agentapi.Command{Type: agentapi.CommandPromote})
+	if err == nil || !strings.Contains(err.Error(), "Promote on orders-0: StaleEpoch: 7 is known") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// TestWrongCertificate: an address that now belongs to another instance's pod is not believed.
+func TestWrongCertificate(t *testing.T) {
+	world := fakeagent.NewWorld("shop", "orders")
+	world.Add("orders-1")
+	certificates, err := fakeagent.NewCertificates("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := world.Serve("orders-1", "127.9.0.1", certificates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	credentials, err := agentclient.ParseCredentials("1", certificates.Manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	pool := agentclient.NewPool(ctx, func(types.NamespacedName, agentclient.Kind) {})
+	pool.Ensure(key, credentials, []agentclient.Target{{Instance: "orders-0", Address: "127.9.0.1:8443", ServerName: naming.Host("orders", "shop", "orders-0")}})
+	eventually(t, "refused", func() bool {
+		obs := pool.Observe(key)["orders-0"]
+		return obs.Status == nil && obs.Err != nil && strings.Contains(obs.Err.Error(), "certificate")
+	})
+}
+
+// TestProgressIsNoEvent: sets of transactions, lag and numbering alone are Progress; anything else is an Event.
+func TestProgressIsNoEvent(t *testing.T) {
+	world := fakeagent.NewWorld("shop", "orders")
+	world.Add("orders-0")
+	cmd := agentapi.Command{ClusterID: "c", Epoch: 1, OperationID: "x", Type: agentapi.CommandInitialize}
+	document := func() *agentapi.Status {
+		st, err := world.Status("orders-0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &st
+	}
+	if err := world.Do("orders-0", cmd); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Type, cmd.Quorum = agentapi.CommandPromote, &agentapi.Quorum{Generation: 1}
+	if err := world.Do("orders-0", cmd); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	first, kind, _ := agentclient.Observation{}.With(document(), time.Time{}, now)
+	if kind != agentclient.Event {
+		t.Errorf("the first document is %v, want Event", kind)
+	}
+	held, kind, _ := first.With(document(), now, now.Add(time.Second))
+	if !held.SettingsHeld || kind != agentclient.Event || !held.ExecutedSince.Equal(now) || !held.SampledAfter.Equal(now) {
+		t.Errorf("second document: %v %+v", kind, held)
+	}
+	world.Write("orders-0")
+	moved, kind, newer := held.With(document(), time.Time{}, now.Add(2*time.Second))
+	if kind != agentclient.Progress || !newer || !moved.SampledAfter.Equal(now) || moved.ExecutedSince.Equal(now) {
+		t.Errorf("after a commit: %v %+v", kind, moved)
+	}
+	if _, _, newer := moved.With(first.Status, time.Time{}, now.Add(3*time.Second)); newer {
+		t.Error("an older document replaced a newer one")
+	}
+	world.Crash("orders-0")
+	if _, kind, _ := moved.With(document(), time.Time{}, now.Add(4*time.Second)); kind != agentclient.Event {
+		t.Error("a crash is not an Event")
+	}
+}
