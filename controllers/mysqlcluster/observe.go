@@ -3,6 +3,7 @@ package mysqlcluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,8 +56,42 @@ func observe(ctx context.Context, s *scope) (Result, error) {
 	if err := observeChildren(ctx, s); err != nil {
 		return Result{}, err
 	}
+	if former := s.formerChild(); former != "" {
+		if s.now.Sub(s.cluster.CreationTimestamp.Time) > formerDelay {
+			s.problem(reasonObjectExists, former+" still belongs to a deleted MySQLCluster of the same name; remove what keeps it from going")
+		}
+		return Wait("waiting for the children of a deleted cluster of this name to go", time.Second), nil
+	}
 	observeRevisions(ctx, s)
 	return Continue(), nil
+}
+
+// formerDelay is how long the children of a deleted cluster of the same name may take to go before that is a problem.
+const formerDelay = 30 * time.Second
+
+// formerChild names a child of a deleted cluster of the same name, which the garbage collector has not removed yet; empty:
+// there is none.
+func (s *scope) formerChild() string {
+	var objects []client.Object
+	if s.live.topology != nil {
+		objects = append(objects, s.live.topology)
+	}
+	for _, set := range s.live.statefulSets {
+		objects = append(objects, set)
+	}
+	for _, secret := range s.live.secrets {
+		objects = append(objects, secret)
+	}
+	for _, service := range s.live.services {
+		objects = append(objects, service)
+	}
+	for _, object := range objects {
+		owner := metav1.GetControllerOf(object)
+		if owner != nil && owner.Kind == "MySQLCluster" && owner.UID != s.cluster.UID {
+			return fmt.Sprintf("%T %s", object, object.GetName())[1:]
+		}
+	}
+	return ""
 }
 
 func observeChildren(ctx context.Context, s *scope) error {
