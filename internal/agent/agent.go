@@ -38,6 +38,9 @@ type Agent struct {
 	// gone is closed when streams shall end.
 	gone chan struct{}
 
+	// sampling is held from the reading of a status to its report.
+	sampling sync.Mutex
+
 	sessionMu sync.Mutex
 	session   *session
 }

@@ -152,8 +152,11 @@ func (a *Agent) Do(ctx context.Context, cmd agentapi.Command) error {
 // conclude reports the state after a command, and gives its error a code.
 func (a *Agent) conclude(ctx context.Context, cmd agentapi.Command, err error) error {
 	a.reportState()
-	if s := a.current(); s != nil && (cmd.Type == agentapi.CommandFollow || cmd.Type == agentapi.CommandPromote || cmd.Type == agentapi.CommandDemote || cmd.Type == agentapi.CommandSetQuorum) {
+	if s := a.current(); s != nil {
 		a.refresh(ctx, s)
+	}
+	if cmd.Type == agentapi.CommandPromote {
+		a.accounts.poke()
 	}
 	a.poll()
 	if err == nil {

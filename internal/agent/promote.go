@@ -54,7 +54,6 @@ func (a *Agent) promote(ctx context.Context, cmd agentapi.Command) error {
 		return err
 	}
 	a.setConfirmed(true)
-	a.accounts.poke()
 	return nil
 }
 
@@ -87,14 +86,22 @@ func (a *Agent) applyQuorum(ctx context.Context, s *session, quorum agentapi.Quo
 		if status.SemiSync.WaitSessions > 0 {
 			return refuse(agentapi.ErrPrecondition, "%d commits wait for acknowledgement: switching semi-sync off would tell their clients OK", status.SemiSync.WaitSessions)
 		}
-		return s.server.SetSourceAcks(ctx, 0)
+		if err := s.server.SetSourceAcks(ctx, 0); err != nil {
+			return err
+		}
+		s.appliedQuorum.Store(quorum.Generation)
+		return nil
 	}
 	// Foreign streams end first and again afterwards: one that comes between acknowledges for a moment at most under the
 	// former count.
 	if _, err := s.server.EndForeignDumps(ctx, memberUUIDs(&quorum)); err != nil {
 		return err
 	}
-	return s.server.SetSourceAcks(ctx, quorum.RequiredAcks)
+	if err := s.server.SetSourceAcks(ctx, quorum.RequiredAcks); err != nil {
+		return err
+	}
+	s.appliedQuorum.Store(quorum.Generation)
+	return nil
 }
 
 // setQuorum stores the quorum; a primary waits by it, a replica acknowledges by it.
@@ -119,6 +126,5 @@ func (a *Agent) setQuorum(ctx context.Context, cmd agentapi.Command) error {
 	if err := a.applyQuorum(ctx, s, *cmd.Quorum); err != nil {
 		return fmt.Errorf("apply the quorum: %w", err)
 	}
-	a.poll()
 	return nil
 }

@@ -16,8 +16,9 @@ import (
 const statusTimeout = 2 * time.Second
 
 const variablesQuery = `SELECT @@GLOBAL.super_read_only, @@GLOBAL.read_only, @@GLOBAL.offline_mode,
- @@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count,
- @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged`
+ @@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count`
+
+const gtidQuery = "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged"
 
 const semiSyncQuery = `SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME IN
  ('Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_wait_sessions', 'Rpl_semi_sync_replica_status')`
@@ -38,8 +39,8 @@ const applierQuery = `SELECT LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE, 0e0 FROM per
  FROM performance_schema.replication_applier_status_by_worker WHERE CHANNEL_NAME = ''`
 
 // Status reads everything that agentapi.ServerStatus holds except what the agent itself knows (accounts).
-// A replica's received set is read before its executed one, so that received minus executed is never understated
-// by what was applied in between; what is received later is not seen.
+// The executed set is read last. So what was received is either in it or was not applied yet, and whoever sees a
+// setting (read-only, acknowledgements to wait for) sees an executed set from after it took effect.
 func (s *Server) Status(ctx context.Context) (*agentapi.ServerStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -49,7 +50,7 @@ func (s *Server) Status(ctx context.Context) (*agentapi.ServerStatus, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	status := &agentapi.ServerStatus{}
-	for _, read := range []func(context.Context, *sql.Conn, *agentapi.ServerStatus) error{readReplication, readVariables, readSemiSync} {
+	for _, read := range []func(context.Context, *sql.Conn, *agentapi.ServerStatus) error{readReplication, readVariables, readSemiSync, readGTIDs} {
 		if err := read(ctx, conn, status); err != nil {
 			return nil, fmt.Errorf("read the server's status: %w", err)
 		}
@@ -62,9 +63,13 @@ func (s *Server) Status(ctx context.Context) (*agentapi.ServerStatus, error) {
 }
 
 func readVariables(ctx context.Context, conn *sql.Conn, status *agentapi.ServerStatus) error {
+	return conn.QueryRowContext(ctx, variablesQuery).Scan(&status.SuperReadOnly, &status.ReadOnly, &status.OfflineMode,
+		&status.SemiSync.SourceEnabled, &status.SemiSync.WaitForReplicaCount)
+}
+
+func readGTIDs(ctx context.Context, conn *sql.Conn, status *agentapi.ServerStatus) error {
 	var executed, purged string
-	err := conn.QueryRowContext(ctx, variablesQuery).Scan(&status.SuperReadOnly, &status.ReadOnly, &status.OfflineMode,
-		&status.SemiSync.SourceEnabled, &status.SemiSync.WaitForReplicaCount, &executed, &purged)
+	err := conn.QueryRowContext(ctx, gtidQuery).Scan(&executed, &purged)
 	if err != nil {
 		return err
 	}
