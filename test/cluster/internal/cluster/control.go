@@ -70,20 +70,25 @@ func (s state) ensureAPI(ctx context.Context, report *progress.Reporter) error {
 	return err
 }
 
-// ensureControllers starts what acts on the API, and applies the system's own objects.
-func (s state) ensureControllers(ctx context.Context) error {
+// ensureControllers starts what needs nothing but the API.
+func (s state) ensureControllers() error {
 	for _, name := range []string{render.ControllerManager, render.Scheduler} {
 		if err := s.ensureProcess(name); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// applySystem writes the objects of the cluster itself. They are ours, so reading the API's whole schema to validate them is skipped.
+func (s state) applySystem(ctx context.Context) error {
 	kubectl := exec.CommandContext(ctx, toolchain.Binaries{Dir: s.BinaryDir}.Program("kubectl"), "--kubeconfig", s.Kubeconfig(),
-		"apply", "--server-side", "--force-conflicts", "--field-manager=porpoise-cluster", "-f", s.Path("config", "system.yaml"))
+		"apply", "--server-side", "--force-conflicts", "--validate=false", "--field-manager=porpoise-cluster", "-f", s.Path("config", "system.yaml"))
 	kubectl.Env = append(os.Environ(), "HOME="+s.Path("config")) // its cache of the API goes away with the cluster
 	if output, err := kubectl.CombinedOutput(); err != nil {
 		return fmt.Errorf("apply system objects: %w\n%s", err, output)
 	}
-	return s.ensureProcess(render.Provisioner)
+	return nil
 }
 
 // waitFor polls until check succeeds. When it does not, or when one of the processes it needs ends, the error carries what check said

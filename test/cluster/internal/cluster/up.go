@@ -15,6 +15,7 @@ import (
 	"github.com/porpoise-dev/porpoise/test/cluster/internal/network"
 	"github.com/porpoise-dev/porpoise/test/cluster/internal/plan"
 	"github.com/porpoise-dev/porpoise/test/cluster/internal/progress"
+	"github.com/porpoise-dev/porpoise/test/cluster/internal/render"
 	"github.com/porpoise-dev/porpoise/test/cluster/internal/toolchain"
 )
 
@@ -114,12 +115,19 @@ func (s state) bringUp(ctx context.Context, binaries toolchain.Binaries, report 
 			return err
 		}
 		close(apiReady)
-		return s.ensureControllers(groupCtx)
+		return s.ensureControllers()
 	})
 	for _, n := range append(s.AllNodes(), s.Gateway()) {
 		group.Go(func() error { return s.ensureNode(groupCtx, n, binaries, apiReady) })
 	}
 	if err := group.Wait(); err != nil {
+		return err
+	}
+	// After the nodes have its image: a kubelet that misses one tries again only ten seconds later.
+	if err := s.applySystem(ctx); err != nil {
+		return err
+	}
+	if err := s.ensureProcess(render.Provisioner); err != nil { // it has no rights before
 		return err
 	}
 	report.Printf("control plane runs; waiting for nodes and DNS")
@@ -130,22 +138,25 @@ func (s state) bringUp(ctx context.Context, binaries toolchain.Binaries, report 
 	return nil
 }
 
+// ensureNode starts the node. Its kubelet registers while the images are still being imported.
 func (s state) ensureNode(ctx context.Context, n plan.Node, binaries toolchain.Binaries, apiReady <-chan struct{}) error {
 	booting, err := s.boot(n)
 	if err != nil {
 		return err
 	}
+	group, ctx := errgroup.WithContext(ctx)
 	if !n.IsGateway() {
-		if err := s.ensureSystemImages(ctx, n, binaries.Images()); err != nil {
-			return err
+		group.Go(func() error { return s.ensureSystemImages(ctx, n, binaries.Images()) })
+	}
+	group.Go(func() error {
+		select {
+		case <-apiReady:
+			return booting.letGo()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-	}
-	select {
-	case <-apiReady:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return booting.letGo()
+	})
+	return group.Wait()
 }
 
 func (s state) waitComplete(ctx context.Context) error {

@@ -24,6 +24,9 @@ var applets = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kub
 // compilerFlags leave out debug information, which the linker would drop anyway; see README.md for what this saves.
 const compilerFlags = "all=-dwarf=false"
 
+// imageFormat stands for how package images makes archives: change it with the code, or old archives stay in the cache.
+const imageFormat = "docker archive, uncompressed layer"
+
 // Binaries is a complete directory of the cache.
 type Binaries struct{ Dir string }
 
@@ -48,7 +51,7 @@ func Ensure(ctx context.Context, report *progress.Reporter) (Binaries, error) {
 	if err != nil {
 		return Binaries{}, err
 	}
-	name, err := key(source, compiler, compilerFlags, linkerFlags(), render.CoreDNSVersion)
+	name, err := key(source, compiler, compilerFlags, linkerFlags(), render.CoreDNSVersion, imageFormat)
 	if err != nil {
 		return Binaries{}, err
 	}
