@@ -27,6 +27,10 @@ const compilerFlags = "all=-dwarf=false"
 // imageFormat stands for how package images makes archives: change it with the code, or old archives stay in the cache.
 const imageFormat = "docker archive, uncompressed layer"
 
+// keepUnused is how long programs of other versions stay in the cache. A cluster that has run as long without `up` loses its programs'
+// files and cannot be repaired any more, only made anew.
+const keepUnused = 30 * 24 * time.Hour
+
 // Binaries is a complete directory of the cache.
 type Binaries struct{ Dir string }
 
@@ -62,6 +66,7 @@ func Ensure(ctx context.Context, report *progress.Reporter) (Binaries, error) {
 	parent := filepath.Join(root, "cluster")
 	binaries := Binaries{Dir: filepath.Join(parent, name)}
 	if isDir(binaries.Dir) {
+		_ = os.Chtimes(binaries.Dir, time.Time{}, time.Now()) // in use; a read-only cache of another user is fine too
 		return binaries, nil
 	}
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -75,7 +80,10 @@ func Ensure(ctx context.Context, report *progress.Reporter) (Binaries, error) {
 	if isDir(binaries.Dir) { // another process built it while this one waited
 		return binaries, nil
 	}
-	return binaries, build(ctx, source, binaries.Dir, report)
+	if err := build(ctx, source, binaries.Dir, report); err != nil {
+		return Binaries{}, err
+	}
+	return binaries, removeUnused(parent, time.Now().Add(-keepUnused))
 }
 
 func build(ctx context.Context, source, target string, report *progress.Reporter) error {
@@ -187,6 +195,24 @@ func compilerVersion(ctx context.Context, source string) (string, error) {
 		return "", fmt.Errorf("ask go for its version (is it on PATH?): %w", err)
 	}
 	return string(output), nil
+}
+
+// removeUnused removes builds, whole or interrupted, and logs that nothing has touched since the given time.
+func removeUnused(parent string, since time.Time) error {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return fmt.Errorf("look for unused builds: %w", err)
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !strings.HasPrefix(entry.Name(), "v") || !info.ModTime().Before(since) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(parent, entry.Name())); err != nil {
+			return fmt.Errorf("remove unused build: %w", err)
+		}
+	}
+	return nil
 }
 
 func lock(path string, report *progress.Reporter) (func(), error) {

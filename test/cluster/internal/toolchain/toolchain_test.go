@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestVersionIsThatOfTheModule(t *testing.T) {
@@ -94,5 +95,26 @@ func TestTail(t *testing.T) {
 	}
 	if got := Tail(path, 2); got != "    2\n    3" {
 		t.Errorf("Tail = %q", got)
+	}
+}
+
+func TestRemoveUnusedKeepsWhatIsInUseAndWhatIsNotOurs(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	for name, age := range map[string]time.Duration{"v1.0-old": 48 * time.Hour, "v1.0-new": time.Hour, ".lock": 48 * time.Hour} {
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeUnused(dir, now.Add(-24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 2 || filepath.Base(left[0]) != ".lock" || filepath.Base(left[1]) != "v1.0-new" {
+		t.Errorf("left: %v, %v; want .lock and v1.0-new", left, err)
 	}
 }
