@@ -151,6 +151,9 @@ func (s *scope) label(ctx context.Context) (outcome, error) {
 		if pod.Labels[naming.LabelRole] == role && pod.Labels[naming.LabelReadOnly] == readOnly {
 			continue
 		}
+		if !s.memory.labels(s.key, pod.UID, pod.ResourceVersion+"/"+role+"/"+readOnly) {
+			continue
+		}
 		// The UID makes the API server refuse a pod that has been replaced meanwhile.
 		apply := corev1ac.Pod(pod.Name, pod.Namespace).WithUID(pod.UID)
 		// A label that the pod got from its template cannot be taken away by another owner: it is made empty.
@@ -162,6 +165,7 @@ func (s *scope) label(ctx context.Context) (outcome, error) {
 		}
 		err := s.client.Apply(ctx, apply, client.FieldOwner(naming.OwnerTopologyLane), client.ForceOwnership)
 		if err != nil {
+			s.memory.labels(s.key, pod.UID, "")
 			return done, ignoreReplaced(err)
 		}
 		s.log.Info("Pod labelled", "pod", pod.Name, "role", role, "readOnly", readOnly)

@@ -25,6 +25,9 @@ type remembered struct {
 	row      string
 	attempts int
 	sampled  time.Time
+	// labelled says on which version of a pod its labels were last written: until the cache shows a newer one there is
+	// nothing to write again.
+	labelled map[types.UID]string
 }
 
 func newMemory() *memory { return &memory{clusters: map[types.NamespacedName]*remembered{}} }
@@ -97,6 +100,21 @@ func (m *memory) due(key types.NamespacedName, now time.Time) []string {
 	c.attempts++
 	c.sampled = now
 	return c.awaited
+}
+
+// labels says whether a pod's labels are to be written, and remembers that they are.
+func (m *memory) labels(key types.NamespacedName, pod types.UID, written string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.of(key)
+	if c.labelled[pod] == written {
+		return false
+	}
+	if c.labelled == nil || len(c.labelled) > 64 {
+		c.labelled = map[types.UID]string{} // Pods come and go; forgetting costs one write.
+	}
+	c.labelled[pod] = written
+	return true
 }
 
 // newer says whether a is newer than b. Resource versions of one object are numbers that grow.

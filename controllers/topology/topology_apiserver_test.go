@@ -27,6 +27,9 @@ func TestNewClusterIsRouted(t *testing.T) {
 	}
 	f.eventually("labels", func() bool {
 		p, r := f.pod(0).Labels, f.pod(1).Labels
+		if f.pod(2).Labels[naming.LabelReadOnly] != "true" {
+			return false
+		}
 		return p[naming.LabelRole] == naming.RolePrimary && p[naming.LabelReadOnly] == "" &&
 			r[naming.LabelRole] == naming.RoleReplica && r[naming.LabelReadOnly] == "true"
 	})
