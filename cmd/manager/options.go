@@ -45,8 +45,8 @@ Two lanes run in this process, each with a Lease, a cache and a budget of API ca
   cluster    which Kubernetes objects exist                   (Lease porpoise-cluster: 15 s)
 Run two replicas: the one that does not lead keeps its caches and its streams from the agents warm.
 
-The process ends when it loses a Lease, and on SIGTERM after the work in hand. It needs the cluster's credentials
-(in a pod: its ServiceAccount; elsewhere: KUBECONFIG).`
+A lane that loses its Lease stops and stands for election again. The process ends on SIGTERM after the work in hand. It
+needs the cluster's credentials (in a pod: its ServiceAccount; elsewhere: KUBECONFIG).`
 
 // newCommand describes the command; run is called with checked options.
 func newCommand(run func(context.Context, options) error) *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -57,24 +59,36 @@ func run(ctx context.Context, o options) error {
 	// Neither lane goes on without the other: a process that half works would keep its place as a leader.
 	group, ctx := errgroup.WithContext(ctx)
 	for i, l := range lanes {
-		mgr, err := o.newManager(config, l, i == 0)
+		group.Go(func() error { return o.runLane(ctx, config, l, i == 0) })
+	}
+	err = group.Wait()
+	log.Info("Ended")
+	return err
+}
+
+// runLane runs a lane until ctx ends. A lane that loses its Lease is made anew in the same process and stands for
+// election again: a hiccup of the API server costs one election, not a restart of both lanes and kubelet's back-off.
+func (o options) runLane(ctx context.Context, config *rest.Config, l lane, first bool) error {
+	for {
+		mgr, err := o.newManager(config, l, first)
 		if err != nil {
 			return fmt.Errorf("make the %s lane: %w", l.name, err)
 		}
 		if err := l.setup(mgr); err != nil {
 			return fmt.Errorf("set up the %s lane: %w", l.name, err)
 		}
-		group.Go(func() error {
-			if err := mgr.Start(ctx); err != nil {
-				return fmt.Errorf("%s lane: %w", l.name, err)
-			}
+		switch err := mgr.Start(ctx); {
+		case err == nil || ctx.Err() != nil:
 			return nil
-		})
+		case !lostLease(err):
+			return fmt.Errorf("%s lane: %w", l.name, err)
+		}
+		ctrl.Log.WithName(l.name).Info("Lost the Lease; standing for election again", "lease", l.lease)
 	}
-	err = group.Wait()
-	log.Info("Ended")
-	return err
 }
+
+// lostLease recognises how controller-runtime ends a manager whose Lease was not renewed in time; it has no typed error.
+func lostLease(err error) bool { return strings.Contains(err.Error(), "leader election lost") }
 
 // topologyLane describes the fast lane.
 func (o options) topologyLane() lane {
@@ -115,8 +129,10 @@ func (o options) newManager(config *rest.Config, l lane, first bool) (ctrl.Manag
 		RetryPeriod:                   ptr.To(l.period),
 		GracefulShutdownTimeout:       ptr.To(o.gracefulShutdown),
 		Cache:                         o.cacheOptions(l),
-		Metrics:                       metricsserver.Options{BindAddress: "0"},
-		HealthProbeBindAddress:        "0",
+		// A lane that is made anew has controllers of the same names.
+		Controller:             ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+		Metrics:                metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0",
 	}
 	if first {
 		opts.HealthProbeBindAddress = o.healthAddress
