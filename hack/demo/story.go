@@ -21,8 +21,8 @@ import (
 
 // Rows that are written before the replica is lost, and while it is.
 const (
-	rowsBefore = 1000
-	rowsDuring = 500
+	rowsBefore = 500
+	rowsDuring = 200
 )
 
 const readyTimeout = 5 * time.Minute
@@ -70,6 +70,9 @@ func (s *story) tell(ctx context.Context, options env.Options) error {
 // explain adds where everything about a failure was written.
 func (s *story) explain(ctx context.Context, title string, err error) error {
 	err = fmt.Errorf("%s: %w", strings.ToLower(title[:1])+title[1:], err)
+	if ctx.Err() != nil {
+		return err
+	}
 	dir, dumpErr := s.env.DumpDiagnostics(ctx, err.Error(), s.namespace)
 	if dumpErr != nil {
 		return errors.Join(err, dumpErr)
@@ -149,24 +152,31 @@ func (s *story) loseReplica(ctx context.Context) error {
 	}
 	s.env.Timeline.Note("Pod %s of replica %s is deleted", pod.Name, replica)
 
+	// The writes go on while the replica is away: the other one acknowledges them.
+	written := make(chan error, 1)
+	go func() { written <- s.writeMeanwhile(ctx) }()
+	what := fmt.Sprintf("Replica %s: wait until it follows again", replica)
+	if err := errors.Join(s.env.WaitFor(ctx, what, readyTimeout, s.rejoinedCheck(replica, string(lost))), <-written); err != nil {
+		return err
+	}
+	host := naming.Host(s.cluster, s.namespace, replica)
+	err = s.env.WaitFor(ctx, fmt.Sprintf("Read %d rows from %s itself", rowsBefore+rowsDuring, replica), time.Minute,
+		func(ctx context.Context) (bool, string, error) {
+			out, err := s.client.SQL(ctx, host, "SELECT @@hostname, COUNT(*) FROM story;")
+			return hasRows(out, rowsBefore+rowsDuring), answered(out), err
+		})
+	s.rejoined = time.Since(start)
+	return err
+}
+
+func (s *story) writeMeanwhile(ctx context.Context) error {
 	step := s.env.Timeline.Begin("Write %d more rows meanwhile", rowsDuring)
 	out, err := s.client.SQL(ctx, naming.ServiceReadWrite(s.cluster), inserts(rowsDuring)+"SELECT @@hostname, COUNT(*) FROM story;")
 	if err != nil {
 		return step.Fail(err)
 	}
 	step.Done("%s", answered(out))
-
-	what := fmt.Sprintf("Replica %s: wait until it follows again", replica)
-	if err := s.env.WaitFor(ctx, what, readyTimeout, s.rejoinedCheck(replica, string(lost))); err != nil {
-		return err
-	}
-	s.rejoined = time.Since(start)
-	host := naming.Host(s.cluster, s.namespace, replica)
-	return s.env.WaitFor(ctx, fmt.Sprintf("Read %d rows from %s itself", rowsBefore+rowsDuring, replica), time.Minute,
-		func(ctx context.Context) (bool, string, error) {
-			out, err := s.client.SQL(ctx, host, "SELECT @@hostname, COUNT(*) FROM story;")
-			return hasRows(out, rowsBefore+rowsDuring), answered(out), err
-		})
+	return nil
 }
 
 // pickReplica chooses the last instance that is not the primary.
@@ -286,7 +296,7 @@ Look around:
 Connect as the application:
   kubectl -n %[2]s exec -it %[4]s -- bash -c 'MYSQL_PWD=$(cat /etc/mysql-account/password) mysql -h %[5]s -u app app'
 Break something: kill the primary's mysqld, and see it come back:
-  kubectl -n %[2]s exec $(kubectl -n %[2]s get mysql %[3]s -o jsonpath='{.status.topology.primary}')-0 -c mysqld -- bash -c 'kill -9 $(cat /proc/1/task/1/children)'
+  kubectl -n %[2]s exec $(kubectl -n %[2]s get mysql %[3]s -o jsonpath='{.status.topology.primary}')-0 -c mysqld -- bash -c 'kill -9 $(pidof mysqld)'
 Remove everything:
   make demo-down
 `, assets, s.namespace, s.cluster, s.client.Name, naming.ServiceReadWrite(s.cluster))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,8 +101,33 @@ func TestEventsOfOthersAreLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(out, "Foreign") || !strings.Contains(out, "GoneInstance") || strings.Contains(out, "PrimaryElected") {
+	if strings.Contains(out, "Foreign") || !strings.Contains(out, "GoneInstance") || strings.Contains(out, "Unhealthy") {
 		t.Errorf("want the two newest events of the cluster's own objects:\n%s", out)
+	}
+}
+
+func TestTheOperatorsEventsAreNotCrowdedOut(t *testing.T) {
+	var events []corev1.Event
+	for i := range 20 {
+		events = append(events, event("Pod", "orders-0-0", "Normal", "Pulled", "", time.Duration(i)*time.Second))
+	}
+	for i := range 3 {
+		events = append(events, event("MySQLCluster", "orders", "Normal", "Ours", "", time.Hour+time.Duration(i)*time.Second))
+	}
+	for _, tt := range []struct{ n, ours, all int }{{10, 3, 10}, {4, 2, 4}, {1, 1, 1}, {0, 0, 0}, {100, 3, 23}} {
+		got := newest(slices.Clone(events), tt.n)
+		ours := 0
+		for _, e := range got {
+			if e.Reason == "Ours" {
+				ours++
+			}
+		}
+		if len(got) != tt.all || ours != tt.ours {
+			t.Errorf("%d asked for: %d events, %d of the operator; want %d and %d", tt.n, len(got), ours, tt.all, tt.ours)
+		}
+	}
+	if got := newest(events, 4); !slices.IsSortedFunc(got, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) }) {
+		t.Error("the events are not ordered, oldest first")
 	}
 }
 

@@ -110,15 +110,42 @@ func (g Gatherer) events(ctx context.Context, namespace string, s *Sources) erro
 			break
 		}
 	}
-	slices.SortStableFunc(s.Events, func(a, b corev1.Event) int {
+	s.Events = newest(s.Events, g.MaxEvents)
+	return nil
+}
+
+// newest keeps the n newest Events, oldest first. Kubelet's own are many: where there are enough, half of the places are
+// for what the operator says.
+func newest(events []corev1.Event, n int) []corev1.Event {
+	slices.SortStableFunc(events, func(a, b corev1.Event) int {
 		left, _ := lastSeen(a)
 		right, _ := lastSeen(b)
 		return left.Compare(right)
 	})
-	if extra := len(s.Events) - g.MaxEvents; extra > 0 {
-		s.Events = s.Events[extra:]
+	isOurs := func(e corev1.Event) bool {
+		return strings.HasPrefix(e.InvolvedObject.APIVersion, porpoisev1.GroupVersion.Group+"/")
 	}
-	return nil
+	ours := 0
+	for _, e := range events {
+		if isOurs(e) {
+			ours++
+		}
+	}
+	ofOthers := len(events) - ours
+	keepOurs := min(ours, max(n-n/2, n-ofOthers))
+	keepOthers := min(ofOthers, n-keepOurs)
+	var out []corev1.Event
+	for _, e := range events {
+		left, keep := &ofOthers, keepOthers
+		if isOurs(e) {
+			left, keep = &ours, keepOurs
+		}
+		if *left <= keep {
+			out = append(out, e)
+		}
+		*left--
+	}
+	return out
 }
 
 // aboutCluster tells whether an Event's object is one of the cluster's, deleted instances included.
