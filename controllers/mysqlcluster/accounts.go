@@ -38,7 +38,7 @@ func (s *scope) keepAccount(ctx context.Context, name, username, database string
 			s.event(corev1.EventTypeWarning, eventSecretRecreated, actionIssue, fmt.Sprintf("Secret %s had no password; a new one was made", name), s.child("v1", "Secret", name))
 		}
 	}
-	want := desired.AccountSecret(s.in, name, username, password, database)
+	want := desired.AccountSecret(s.in, name, desired.Account{Username: username, Password: password, Database: database, CA: s.trust})
 	if stored != nil && contains(stored.Data, want.Data) {
 		return nil
 	}

@@ -33,6 +33,7 @@ func certificates(ctx context.Context, s *scope) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	s.trust = ca.pem
 	manager := []pki.Leaf{pki.ManagerLeaf()}
 	ends, err := s.keepLeaves(ctx, ca, naming.SecretManagerTLS(s.cluster.Name), "", manager)
 	if err != nil {

@@ -58,6 +58,8 @@ type scope struct {
 	trouble map[string]conditions.Problem
 
 	certificateProblem *conditions.Problem
+	// trust is the bundle by which clients and instances verify each other, in PEM.
+	trust              []byte
 	certificateMessage string
 
 	requeue time.Duration

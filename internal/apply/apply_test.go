@@ -66,7 +66,7 @@ func children(in desired.Input) map[string]struct {
 		"claim":          {desired.DataClaim(in, "orders-0", in.Cluster.Spec.Storage.Size, nil), &corev1.PersistentVolumeClaim{}},
 		"service":        {desired.ServiceInstances(in), &corev1.Service{}},
 		"serviceaccount": {desired.ServiceAccount(in), &corev1.ServiceAccount{}},
-		"secret":         {desired.AccountSecret(in, "orders-app", "app", "p", "app"), &corev1.Secret{}},
+		"secret":         {desired.AccountSecret(in, "orders-app", desired.Account{Username: "app", Password: "p", Database: "app", CA: []byte("PEM")}), &corev1.Secret{}},
 		"revision":       {desired.Revision(in, shape, desired.Verdict{Check: "c"}, 1), &appsv1.ControllerRevision{}},
 		"topology":       {desired.Topology(in, []string{"orders-0"}, 1, ""), &v1.MySQLTopology{}},
 	}

@@ -10,22 +10,32 @@ import (
 	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
-// AccountSecret is the Secret of an account that people or applications use. It is created once; its password is the
-// user's afterwards, and is never overwritten. database may be empty.
-func AccountSecret(in Input, name, username, password, database string) *corev1ac.SecretApplyConfiguration {
+// Account is what the Secret of an account that people or applications use holds.
+type Account struct {
+	Username, Password string
+	// Database may be empty.
+	Database string
+	// CA is the bundle of certificates by which a client verifies the server, in PEM.
+	CA []byte
+}
+
+// AccountSecret is the Secret of an account. It is created once; its password is the user's afterwards, and is never
+// overwritten.
+func AccountSecret(in Input, name string, account Account) *corev1ac.SecretApplyConfiguration {
 	cluster := in.Cluster
 	host := naming.ServiceReadWrite(cluster.Name) + "." + cluster.Namespace + ".svc"
 	port := strconv.Itoa(naming.PortMySQL)
-	uri := url.URL{Scheme: "mysql", User: url.UserPassword(username, password), Host: host + ":" + port, Path: "/" + database}
+	uri := url.URL{Scheme: "mysql", User: url.UserPassword(account.Username, account.Password), Host: host + ":" + port, Path: "/" + account.Database}
 	data := map[string]string{
-		corev1.BasicAuthUsernameKey: username,
-		corev1.BasicAuthPasswordKey: password,
+		corev1.BasicAuthUsernameKey: account.Username,
+		corev1.BasicAuthPasswordKey: account.Password,
 		"host":                      host,
 		"port":                      port,
 		"uri":                       uri.String(),
+		naming.FileCA:               string(account.CA),
 	}
-	if database != "" {
-		data["database"] = database
+	if account.Database != "" {
+		data["database"] = account.Database
 	}
 	return secret(in, name, corev1.SecretTypeBasicAuth, naming.ClusterLabels(cluster.Name)).WithData(toBytes(data))
 }
