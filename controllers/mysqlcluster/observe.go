@@ -141,6 +141,10 @@ func observeChildren(ctx context.Context, s *scope) error {
 func observeRevisions(ctx context.Context, s *scope) {
 	s.live.revisions = map[string]desired.StoredRevision{}
 	for _, object := range s.live.revisionObjects {
+		// StatefulSets have revisions too, which carry the labels of their pods.
+		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "StatefulSet" {
+			continue
+		}
 		stored, err := desired.ReadRevision(object)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("Ignoring a revision", "reason", err.Error())

@@ -67,10 +67,14 @@ func (m *memory) waits(key types.NamespacedName) bool {
 	return c != nil && len(c.awaited) > 0
 }
 
-// samplePauses are the pauses before sampling again while a decision waits; after them the agents' heartbeats do.
+// slowSample is the pause once all of samplePauses were tried. Heartbeats alone could go on for long: those of primary and
+// replica come in no order, and under write load one that is older than the primary's looks behind each time.
+const slowSample = time.Second
+
+// samplePauses are the pauses before sampling again while a decision waits, which is at most a few round trips.
 var samplePauses = []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
 
-// await remembers what a decision waits for and returns when to look again; 0: at the next document.
+// await remembers what a decision waits for and returns when to look again; 0: at the next document, it waits for none.
 func (m *memory) await(key types.NamespacedName, row string, awaited []string) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,18 +87,27 @@ func (m *memory) await(key types.NamespacedName, row string, awaited []string) t
 		c.attempts = 0
 	}
 	c.awaited, c.row = awaited, row
+	return c.pause()
+}
+
+// pause is how long to wait before the next sample.
+func (c *remembered) pause() time.Duration {
 	if c.attempts >= len(samplePauses) {
-		return 0
+		return slowSample
 	}
 	return samplePauses[c.attempts]
 }
 
-// due returns the instances to sample before the next decision; none when it is too early, or after enough attempts.
+// due returns the instances to sample before the next decision; none when it is too early.
 func (m *memory) due(key types.NamespacedName, now time.Time) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.of(key)
-	if len(c.awaited) == 0 || c.attempts >= len(samplePauses) || now.Sub(c.sampled) < samplePauses[0]/2 {
+	least := samplePauses[0] / 2
+	if c.attempts >= len(samplePauses) {
+		least = slowSample / 2
+	}
+	if len(c.awaited) == 0 || now.Sub(c.sampled) < least {
 		return nil
 	}
 	c.attempts++
