@@ -84,6 +84,9 @@ func (e *Env) DeleteNamespace(ctx context.Context, name string) (existed bool, e
 		return true, fmt.Errorf("namespace %s exists and is not ours (label %s is %q, want %q): it stays untouched; choose another namespace",
 			name, LabelCreatedBy, by, e.options.CreatedBy)
 	}
+	if err := e.emptyNamespace(ctx, name); err != nil {
+		return true, err
+	}
 	if err := client.IgnoreNotFound(e.Client.Delete(ctx, ns)); err != nil {
 		return true, fmt.Errorf("delete namespace %s: %w", name, err)
 	}
@@ -95,5 +98,24 @@ func (e *Env) DeleteNamespace(ctx context.Context, name string) (existed bool, e
 		pods := &corev1.PodList{}
 		_ = e.Client.List(ctx, pods, client.InNamespace(name))
 		return false, fmt.Sprintf("%s, %d pods left", ns.Status.Phase, len(pods.Items)), err
+	})
+}
+
+// emptyNamespace deletes the MySQLClusters and pods of a namespace and waits until no pod is left. Kubernetes would wait
+// half of the pods' time to end, a minute, before it looks at a namespace with pods again.
+func (e *Env) emptyNamespace(ctx context.Context, name string) error {
+	in := client.InNamespace(name)
+	if err := e.Client.DeleteAllOf(ctx, &porpoisev1.MySQLCluster{}, in); err != nil && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("delete the mysqlclusters of namespace %s: %w", name, err)
+	}
+	if err := e.Client.DeleteAllOf(ctx, &corev1.Pod{}, in, client.MatchingLabels{LabelCreatedBy: fieldOwner}); err != nil {
+		return fmt.Errorf("delete the client pods of namespace %s: %w", name, err)
+	}
+	return e.WaitFor(ctx, "Namespace "+name+": wait until its pods are gone", 3*time.Minute, func(ctx context.Context) (bool, string, error) {
+		pods := &corev1.PodList{}
+		if err := e.Client.List(ctx, pods, in); err != nil {
+			return false, "", err
+		}
+		return len(pods.Items) == 0, fmt.Sprintf("%d pods left", len(pods.Items)), nil
 	})
 }
