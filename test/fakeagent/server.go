@@ -66,8 +66,13 @@ func (w *World) Serve(name, ip string, certificates *Certificates) (*Server, err
 	if err != nil {
 		return nil, err
 	}
+	return w.ServeTLS(name, ip, pair, certificates.ca)
+}
+
+// ServeTLS is Serve with certificates that somebody else issued: the instance's own, and the CA (PEM) of who may ask.
+func (w *World) ServeTLS(name, ip string, pair tls.Certificate, ca []byte) (*Server, error) {
 	clients := x509.NewCertPool()
-	clients.AppendCertsFromPEM(certificates.ca)
+	clients.AppendCertsFromPEM(ca)
 	s := &Server{world: w, name: name}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.PathStatus, s.status)
