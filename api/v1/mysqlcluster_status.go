@@ -8,19 +8,19 @@ import (
 type ClusterPhase string
 
 const (
-	// PhasePending: accepted, nothing created yet, or its preconditions do not hold.
+	// PhasePending means: accepted, nothing created yet, or its preconditions do not hold.
 	PhasePending ClusterPhase = "Pending"
-	// PhaseCreating: instances are being made; it was never ready before.
+	// PhaseCreating means: instances are being made; it was never ready before.
 	PhaseCreating ClusterPhase = "Creating"
-	// PhaseRunning: a primary takes writes and every wanted instance follows.
+	// PhaseRunning means: a primary takes writes and every wanted instance follows.
 	PhaseRunning ClusterPhase = "Running"
-	// PhaseDegraded: a primary takes writes, but some instance is missing or does not follow.
+	// PhaseDegraded means: a primary takes writes, but some instance is missing or does not follow.
 	PhaseDegraded ClusterPhase = "Degraded"
-	// PhaseUpdating: a change of the specification is rolling through the instances.
+	// PhaseUpdating means: a change of the specification is rolling through the instances.
 	PhaseUpdating ClusterPhase = "Updating"
-	// PhaseBlocked: no primary takes writes; condition WritesBlocked says why.
+	// PhaseBlocked means: no primary takes writes; condition WritesBlocked says why.
 	PhaseBlocked ClusterPhase = "Blocked"
-	// PhaseDeleting: the object is being deleted.
+	// PhaseDeleting means: the object is being deleted.
 	PhaseDeleting ClusterPhase = "Deleting"
 )
 

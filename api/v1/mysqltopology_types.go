@@ -80,13 +80,13 @@ type MySQLTopologySpec struct {
 type TopologyPhase string
 
 const (
-	// TopologyBootstrapping: the first primary is being made; no client has been let in yet.
+	// TopologyBootstrapping means: the first primary is being made; no client has been let in yet.
 	TopologyBootstrapping TopologyPhase = "Bootstrapping"
-	// TopologyStable: there is a primary.
+	// TopologyStable means: there is a primary.
 	TopologyStable TopologyPhase = "Stable"
-	// TopologyRecovering: the primary's mysqld ended and it is being brought back in place.
+	// TopologyRecovering means: the primary's mysqld ended and it is being brought back in place.
 	TopologyRecovering TopologyPhase = "Recovering"
-	// TopologyBlocked: going on would risk data; reason and message say what is missing.
+	// TopologyBlocked means: going on would risk data; reason and message say what is missing.
 	TopologyBlocked TopologyPhase = "Blocked"
 )
 
@@ -241,23 +241,23 @@ const (
 type InstanceState string
 
 const (
-	// InstancePending: its pod does not run yet.
+	// InstancePending means: its pod does not run yet.
 	InstancePending InstanceState = "Pending"
-	// InstanceUnreachable: its pod runs but its agent does not answer.
+	// InstanceUnreachable means: its pod runs but its agent does not answer.
 	InstanceUnreachable InstanceState = "Unreachable"
-	// InstanceInitializing: its data directory is being initialised.
+	// InstanceInitializing means: its data directory is being initialised.
 	InstanceInitializing InstanceState = "Initializing"
-	// InstanceCloning: it is being cloned from a donor.
+	// InstanceCloning means: it is being cloned from a donor.
 	InstanceCloning InstanceState = "Cloning"
-	// InstanceStarting: its mysqld is starting or recovering.
+	// InstanceStarting means: its mysqld is starting or recovering.
 	InstanceStarting InstanceState = "Starting"
-	// InstanceJoining: it runs and catches up, but is no member yet.
+	// InstanceJoining means: it runs and catches up, but is no member yet.
 	InstanceJoining InstanceState = "Joining"
-	// InstanceRunning: it serves in its role.
+	// InstanceRunning means: it serves in its role.
 	InstanceRunning InstanceState = "Running"
-	// InstanceBroken: it cannot serve without an action; the message says why.
+	// InstanceBroken means: it cannot serve without an action; the message says why.
 	InstanceBroken InstanceState = "Broken"
-	// InstanceLeaving: it is being removed from the quorum.
+	// InstanceLeaving means: it is being removed from the quorum.
 	InstanceLeaving InstanceState = "Leaving"
 )
 

@@ -3,6 +3,7 @@
 package mysqlcluster_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -173,7 +174,7 @@ func TestFieldOwners(t *testing.T) {
 		managers := map[string]bool{}
 		for _, entry := range object.GetManagedFields() {
 			if entry.Manager == naming.OwnerClusterLane && entry.Operation == metav1.ManagedFieldsOperationApply {
-				if strings.Contains(string(entry.FieldsV1.Raw), `"f:status"`) {
+				if strings.Contains(entry.FieldsV1.GetRawString(), `"f:status"`) {
 					t.Errorf("%s: the cluster lane applies status", name)
 				}
 			}
@@ -239,7 +240,7 @@ func TestLostAuthorityKeepsLeaves(t *testing.T) {
 		if err := admin.Get(t.Context(), leafKey, now); err != nil {
 			return err
 		}
-		if string(now.Data["tls.crt"]) != string(leaf.Data["tls.crt"]) {
+		if !bytes.Equal(now.Data["tls.crt"], leaf.Data["tls.crt"]) {
 			t.Fatal("the leaf was issued again")
 		}
 		if n := strings.Count(string(now.Data["ca.crt"]), "BEGIN CERTIFICATE"); n != 2 {

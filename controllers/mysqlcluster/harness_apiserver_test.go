@@ -79,7 +79,7 @@ func withAPIServer(m *testing.M) int {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	defer func() { cancel(); <-ended }()
+	defer func() { cancel(); _ = <-ended }()
 	if err := startManager(ctx, ended); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		ended <- err

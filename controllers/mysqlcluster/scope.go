@@ -196,10 +196,10 @@ func (s *scope) hadPrimary() bool {
 // first note is kept: related is what the note is about beside the cluster, nil: nothing.
 func (s *scope) event(kind, reason, action, note string, related *corev1.ObjectReference) {
 	if related == nil {
-		s.Reconciler.events.Eventf(s.cluster, nil, kind, reason, action, "%s", clipNote(note))
+		s.events.Eventf(s.cluster, nil, kind, reason, action, "%s", clipNote(note))
 		return
 	}
-	s.Reconciler.events.Eventf(s.cluster, related, kind, reason, action, "%s", clipNote(note))
+	s.events.Eventf(s.cluster, related, kind, reason, action, "%s", clipNote(note))
 }
 
 // child refers to an object of the cluster by kind and name.

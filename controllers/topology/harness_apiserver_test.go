@@ -203,7 +203,7 @@ func (f *fixture) eventually(what string, claim func() bool) {
 		if time.Now().After(deadline) {
 			f.t.Fatalf("not within 90 s: %s; status: %+v", what, f.topology().Status)
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
 }
 

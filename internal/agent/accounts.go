@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -173,7 +174,7 @@ func readAccounts(dir string) (accountFiles, error) {
 			errs = append(errs, fmt.Errorf("account file %s: %w", file.path, err))
 		case len(text) == 0 || len(text) > file.limit:
 			errs = append(errs, fmt.Errorf("account file %s: has %d bytes; allowed are 1 to %d", file.path, len(text), file.limit))
-		case strings.IndexFunc(string(text), unicode.IsControl) >= 0:
+		case bytes.IndexFunc(text, unicode.IsControl) >= 0:
 			errs = append(errs, fmt.Errorf("account file %s: has a control character (often a line end); allowed is one line without an end", file.path))
 		}
 		*file.to = string(text)

@@ -46,7 +46,7 @@ func TestAgentKilled(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("mysqld lives on without its agent")
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 	i.Start()
 	s := i.Await("serving", serving)

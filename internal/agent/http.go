@@ -195,5 +195,7 @@ func (a *Agent) answer(w http.ResponseWriter, status int, body any) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		return // The client has gone; there is nobody left to tell.
+	}
 }

@@ -18,7 +18,7 @@ const maxComplaints = 256
 // complaints logs what others cause (bad requests, failed handshakes) once per kind and minute, so that nobody can fill
 // the log from outside.
 type complaints struct {
-	log_ logr.Logger
+	logger logr.Logger
 
 	mu    sync.Mutex
 	kinds map[string]*complaint
@@ -30,7 +30,7 @@ type complaint struct {
 }
 
 func newComplaints(log logr.Logger) *complaints {
-	return &complaints{log_: log, kinds: map[string]*complaint{}}
+	return &complaints{logger: log, kinds: map[string]*complaint{}}
 }
 
 func (c *complaints) log(kind, message string, err error) {
@@ -48,7 +48,7 @@ func (c *complaints) log(kind, message string, err error) {
 		k.suppressed++
 		return
 	}
-	c.log_.Info(message, "error", err.Error(), "suppressed", k.suppressed)
+	c.logger.Info(message, "error", err.Error(), "suppressed", k.suppressed)
 	k.last, k.suppressed = time.Now(), 0
 }
 

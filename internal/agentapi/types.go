@@ -30,11 +30,11 @@ const (
 type Role string
 
 const (
-	// RoleNone: no role was given yet.
+	// RoleNone means: no role was given yet.
 	RoleNone Role = ""
-	// RolePrimary: it may be writable in its epoch.
+	// RolePrimary means: it may be writable in its epoch.
 	RolePrimary Role = "Primary"
-	// RoleReplica: it follows the primary of its epoch.
+	// RoleReplica means: it follows the primary of its epoch.
 	RoleReplica Role = "Replica"
 )
 
@@ -112,19 +112,19 @@ type Command struct {
 type ErrorCode string
 
 const (
-	// ErrInvalid: the command is malformed; HTTP 400.
+	// ErrInvalid means: the command is malformed; HTTP 400.
 	ErrInvalid ErrorCode = "Invalid"
-	// ErrUnauthorized: no or another client certificate; HTTP 403.
+	// ErrUnauthorized means: no or another client certificate; HTTP 403.
 	ErrUnauthorized ErrorCode = "Unauthorized"
-	// ErrWrongCluster: the volume belongs to another cluster id; HTTP 409.
+	// ErrWrongCluster means: the volume belongs to another cluster id; HTTP 409.
 	ErrWrongCluster ErrorCode = "WrongCluster"
-	// ErrStaleEpoch: the agent knows a higher epoch; HTTP 409.
+	// ErrStaleEpoch means: the agent knows a higher epoch; HTTP 409.
 	ErrStaleEpoch ErrorCode = "StaleEpoch"
-	// ErrBusy: another long command is running; HTTP 409.
+	// ErrBusy means: another long command is running; HTTP 409.
 	ErrBusy ErrorCode = "Busy"
-	// ErrPrecondition: the instance is not in a state in which this may be done; HTTP 412.
+	// ErrPrecondition means: the instance is not in a state in which this may be done; HTTP 412.
 	ErrPrecondition ErrorCode = "Precondition"
-	// ErrInternal: it was tried and failed; HTTP 500.
+	// ErrInternal means: it was tried and failed; HTTP 500.
 	ErrInternal ErrorCode = "Internal"
 )
 
@@ -141,17 +141,17 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 type DataState string
 
 const (
-	// DataEmpty: nothing yet.
+	// DataEmpty means: nothing yet.
 	DataEmpty DataState = "Empty"
-	// DataInitializing: being made by Initialize.
+	// DataInitializing means: being made by Initialize.
 	DataInitializing DataState = "Initializing"
-	// DataCloning: being made by Clone.
+	// DataCloning means: being made by Clone.
 	DataCloning DataState = "Cloning"
-	// DataReady: complete.
+	// DataReady means: complete.
 	DataReady DataState = "Ready"
-	// DataFailed: Initialize or Clone did not end well; both may be tried again (nothing unique is there).
+	// DataFailed means: Initialize or Clone did not end well; both may be tried again (nothing unique is there).
 	DataFailed DataState = "Failed"
-	// DataUnknown: the agent's state or the data directory cannot be read or do not belong together; DataStatus.Error says
+	// DataUnknown means: the agent's state or the data directory cannot be read or do not belong together; DataStatus.Error says
 	// why. Every command is refused, nothing is ever wiped; the agent looks again every few seconds.
 	DataUnknown DataState = "Unknown"
 )
@@ -160,15 +160,15 @@ const (
 type ProcessState string
 
 const (
-	// ProcessStopped: not running, by intent or since there is no data.
+	// ProcessStopped means: not running, by intent or since there is no data.
 	ProcessStopped ProcessState = "Stopped"
-	// ProcessStarting: started, does not accept the agent's session yet (it may be recovering).
+	// ProcessStarting means: started, does not accept the agent's session yet (it may be recovering).
 	ProcessStarting ProcessState = "Starting"
-	// ProcessRunning: the agent has a session.
+	// ProcessRunning means: the agent has a session.
 	ProcessRunning ProcessState = "Running"
-	// ProcessStopping: being ended.
+	// ProcessStopping means: being ended.
 	ProcessStopping ProcessState = "Stopping"
-	// ProcessCrashed: ended by itself; the agent starts it again after RestartBackoff.
+	// ProcessCrashed means: ended by itself; the agent starts it again after RestartBackoff.
 	ProcessCrashed ProcessState = "Crashed"
 )
 
@@ -294,6 +294,6 @@ type OperationStatus struct {
 	Running bool        `json:"running"`
 	// Progress for people, e.g. "1.2 GiB of 3.4 GiB".
 	Progress string `json:"progress,omitempty"`
-	// Error: empty when running or ended well.
+	// Error means: empty when running or ended well.
 	Error string `json:"error,omitempty"`
 }

@@ -37,9 +37,9 @@ type Observation struct {
 type Kind int
 
 const (
-	// Event: something that decisions rest on changed, or the instance became known or unknown.
+	// Event means: something that decisions rest on changed, or the instance became known or unknown.
 	Event Kind = iota
-	// Progress: nothing but sets of transactions, lag and the like.
+	// Progress means: nothing but sets of transactions, lag and the like.
 	Progress
 )
 

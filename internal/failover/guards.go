@@ -36,7 +36,7 @@ const (
 	membersHoldAll   Guard = "enough members hold all of the primary"
 	quorumRecord     Guard = "quorum to record"
 	quorumAct        Guard = "quorum to set"
-	quorumPassed     Guard = "quorum barrier passed"
+	quorumPassed     Guard = "quorum barrier passed" //nolint:gosec // No credential: it passed.
 	quorumWaits      Guard = "quorum barrier waits"
 	quorumSuffices   Guard = "next quorum has the wanted acks"
 	routed           Guard = "routed"

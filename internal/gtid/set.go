@@ -233,7 +233,7 @@ func (s *Set) add(k key, list []interval) {
 // visit returns false; it says whether every call returned true.
 func merge(a, b []part, visit func(k key, a, b []interval) bool) bool {
 	for len(a) > 0 || len(b) > 0 {
-		order := 0
+		var order int
 		switch {
 		case len(b) == 0:
 			order = -1

@@ -60,7 +60,7 @@ func (s *Server) DisconnectClients(ctx context.Context) error {
 		var id int64
 		var user string
 		if err := rows.Scan(&id, &user); err != nil {
-			_ = rows.Close()
+			_ = rows.Close() //nolint:sqlclosecheck // Closed here and below, before the next statement needs the session.
 			return fmt.Errorf("list sessions: %w", err)
 		}
 		if !slices.Contains(ownUsers, user) {

@@ -72,7 +72,7 @@ func (s *Server) EndForeignDumps(ctx context.Context, members []string) (int, er
 		var id int64
 		var uuid string
 		if err := rows.Scan(&id, &uuid); err != nil {
-			_ = rows.Close()
+			_ = rows.Close() //nolint:sqlclosecheck // Closed here and below, before the next statement needs the session.
 			return 0, fmt.Errorf("list replicas: %w", err)
 		}
 		if !allowed[strings.ToLower(uuid)] {

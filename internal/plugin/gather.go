@@ -90,7 +90,7 @@ func (g Gatherer) pods(ctx context.Context, key client.ObjectKey, s *Sources) (b
 func (g Gatherer) events(ctx context.Context, namespace string, s *Sources) error {
 	about := aboutCluster(s)
 	list := &corev1.EventList{}
-	for page := 0; page < maxEventPages; page++ {
+	for range maxEventPages {
 		token := list.Continue
 		list = &corev1.EventList{}
 		err := g.Client.List(ctx, list, client.InNamespace(namespace), client.Limit(eventPage), client.Continue(token))

@@ -65,7 +65,7 @@ func (i *Instance) Await(what string, condition func(agentapi.Status) bool) agen
 			text, _ := json.Marshal(s)
 			i.c.T.Fatalf("%s: waited in vain: %s; error %v; status %s", i.Config.Instance, what, err, text)
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
 }
 
@@ -135,7 +135,7 @@ func (i *Instance) do(cmd agentapi.Command) {
 		if !again || time.Now().After(deadline) {
 			i.c.T.Fatalf("%s: %s: %v", i.Config.Instance, cmd.Type, err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 }
 

@@ -173,7 +173,9 @@ func (i *Instance) KillAgent() {
 	if i.process == nil {
 		i.c.T.Fatal("KillAgent needs Options.Processes")
 	}
-	_ = i.process.Process.Kill()
+	if err := i.process.Process.Kill(); err != nil {
+		i.c.T.Errorf("kill the agent of %s: %v", i.Config.Instance, err)
+	}
 	<-i.done
 	i.stop = nil
 }

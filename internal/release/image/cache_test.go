@@ -93,7 +93,7 @@ func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		stop := NewProgress(&out).Heartbeat(10*time.Second, func() string { return "alive" })
-		time.Sleep(35 * time.Second)
+		time.Sleep(35 * time.Second) //nolint:forbidigo // The clock of this test is virtual.
 		stop()
 		if got := strings.Count(out.String(), "alive"); got != 3 {
 			t.Errorf("%d heartbeats in 35 s of 10 s each, want 3:\n%s", got, out.String())

@@ -98,7 +98,7 @@ func writeWrappers(binDir, root string, loader [2]string) error {
 		// library cache is ignored since it lists libraries that do not fit.
 		text := fmt.Sprintf("#!/bin/sh\nexec '%[1]s/%[2]s' --inhibit-cache --library-path '%[1]s/%[3]s' --argv0 '%[1]s/%[4]s' '%[1]s/%[4]s' \"$@\"\n",
 			root, loader[0], loader[1], program)
-		if err := os.WriteFile(filepath.Join(binDir, filepath.Base(program)), []byte(text), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(binDir, filepath.Base(program)), []byte(text), 0o755); err != nil {
 			return fmt.Errorf("write the starter of %s: %w", program, err)
 		}
 	}
@@ -145,7 +145,7 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	case tar.TypeLink:
 		return root.Link(header.Linkname, name)
 	}
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fs.FileMode(header.Mode).Perm()|0o444) //nolint:gosec // Perm keeps the low bits
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fs.FileMode(header.Mode).Perm()|0o444)
 	if err != nil {
 		return err
 	}
