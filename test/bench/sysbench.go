@@ -105,7 +105,7 @@ type sysbenchResult struct {
 var (
 	transactionsLine = regexp.MustCompile(`(?m)^\s*transactions:\s+\d+\s+\(([0-9.]+) per sec\.\)$`)
 	percentileLine   = regexp.MustCompile(`(?m)^\s*95th percentile:\s+([0-9.]+)$`)
-	errorsLine       = regexp.MustCompile(`(?m)^\s*(?:ignored errors|reconnects):\s+([1-9]\d*)\s`)
+	reconnectsLine   = regexp.MustCompile(`(?m)^\s*reconnects:\s+([1-9]\d*)\s`)
 )
 
 // parseSysbench reads what sysbench 1.0 prints. A run with reconnects measured something else.
@@ -129,7 +129,7 @@ func parseSysbench(out string) (sysbenchResult, error) {
 	if r.p95, err = number(percentileLine, "95th percentile"); err != nil {
 		return r, err
 	}
-	if m := errorsLine.FindStringSubmatch(out); m != nil && strings.Contains(m[0], "reconnects") {
+	if m := reconnectsLine.FindStringSubmatch(out); m != nil {
 		return r, fmt.Errorf("sysbench reconnected %s times: the server went away", m[1])
 	}
 	return r, nil

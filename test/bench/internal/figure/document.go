@@ -51,7 +51,7 @@ func Rewrite(text string, section func(id string) (string, error)) (fresh string
 		}
 		id, rest := text[at[2]:at[3]], text[at[1]:]
 		end := strings.Index(rest, endMark)
-		if next := beginMark.FindStringIndex(rest); end < 0 || next != nil && next[0] < end {
+		if next := beginMark.FindStringIndex(rest); end < 0 || len(next) > 0 && next[0] < end {
 			return "", nil, fmt.Errorf("the section of figure %s has no line %q", id, strings.TrimSpace(endMark))
 		}
 		old := rest[:end]
