@@ -124,7 +124,7 @@ func (s *story) create(ctx context.Context) error {
 func (s *story) use(ctx context.Context) error {
 	rw, ro := naming.ServiceReadWrite(s.cluster), naming.ServiceReadOnly(s.cluster)
 	step := s.env.Timeline.Begin("Write %d rows through %s", rowsBefore, rw)
-	out, err := s.client.SQL(ctx, rw, "CREATE TABLE story (id INT PRIMARY KEY AUTO_INCREMENT, said VARCHAR(80) NOT NULL);\n"+
+	out, err := s.sql(ctx, step, rw, "CREATE TABLE story (id INT PRIMARY KEY AUTO_INCREMENT, said VARCHAR(80) NOT NULL);\n"+
 		inserts(rowsBefore)+"SELECT @@hostname, COUNT(*) FROM story;")
 	if err != nil {
 		return step.Fail(err)
@@ -134,6 +134,26 @@ func (s *story) use(ctx context.Context) error {
 		out, err := s.client.SQL(ctx, ro, "SELECT @@hostname, COUNT(*) FROM story;")
 		return hasRows(out, rowsBefore), answered(out), err
 	})
+}
+
+// connectTimeout is how long the demo goes on trying to connect, as an application's connection pool does.
+const connectTimeout = 30 * time.Second
+
+// sql runs statements, and tries again as long as the server was not even reached.
+func (s *story) sql(ctx context.Context, step *env.Step, host, statements string) (string, error) {
+	deadline := time.Now().Add(connectTimeout)
+	for {
+		out, err := s.client.SQL(ctx, host, statements)
+		if !errors.Is(err, env.ErrNotConnected) || time.Now().After(deadline) {
+			return out, err
+		}
+		step.Update("trying to connect: " + err.Error())
+		select {
+		case <-ctx.Done():
+			return out, err
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }
 
 // loseReplica deletes a replica's pod, goes on writing, and waits until it follows again with every row.
@@ -171,7 +191,7 @@ func (s *story) loseReplica(ctx context.Context) error {
 
 func (s *story) writeMeanwhile(ctx context.Context) error {
 	step := s.env.Timeline.Begin("Write %d more rows meanwhile", rowsDuring)
-	out, err := s.client.SQL(ctx, naming.ServiceReadWrite(s.cluster), inserts(rowsDuring)+"SELECT @@hostname, COUNT(*) FROM story;")
+	out, err := s.sql(ctx, step, naming.ServiceReadWrite(s.cluster), inserts(rowsDuring)+"SELECT @@hostname, COUNT(*) FROM story;")
 	if err != nil {
 		return step.Fail(err)
 	}

@@ -2,7 +2,9 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,12 +101,23 @@ func clientPod(namespace, cluster, reference string) *corev1.Pod {
 	}
 }
 
+// ErrNotConnected: the server was not reached, so no statement has run and all may be sent again.
+var ErrNotConnected = errors.New("not connected")
+
+// connectErrors are the client's error numbers that can only come before the first statement: the host's name was not
+// resolved, or nothing listened there.
+var connectErrors = []string{"ERROR 2003 ", "ERROR 2005 "}
+
 // SQL runs statements at a host, e.g. the name of a Service, and returns what mysql prints: rows with tabs, no header.
+// Where nothing answers the error is ErrNotConnected.
 func (c *ClientPod) SQL(ctx context.Context, host, statements string) (string, error) {
 	out, err := c.env.Exec(ctx, ExecOptions{
 		Namespace: c.namespace, Pod: c.Name,
 		Command: []string{"bash", "-c", clientScript, "mysql", host}, Stdin: strings.NewReader(statements),
 	})
+	if err != nil && out == "" && slices.ContainsFunc(connectErrors, func(number string) bool { return strings.Contains(err.Error(), number) }) {
+		return "", fmt.Errorf("SQL at %s: %w: %w", host, ErrNotConnected, err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("SQL at %s: %w", host, err)
 	}

@@ -288,8 +288,21 @@ func (e *Env) Undeploy(ctx context.Context) error {
 		}
 		removed += gone
 	}
+	if _, err := poll(ctx, 2*time.Minute, e.operatorGone, step.Update); err != nil {
+		return step.Fail(fmt.Errorf("wait until namespace %s is gone: %w", OperatorNamespace, err))
+	}
 	step.Done("%d objects; what others installed stays", removed)
 	return nil
+}
+
+// operatorGone waits for the namespace if it is ending: what was in it has then ended, and it can be made again.
+func (e *Env) operatorGone(ctx context.Context) (bool, string, error) {
+	ns := &corev1.Namespace{}
+	err := e.Client.Get(ctx, client.ObjectKey{Name: OperatorNamespace}, ns)
+	if apierrors.IsNotFound(err) {
+		return true, "gone", nil
+	}
+	return err == nil && ns.DeletionTimestamp == nil, "its namespace is ending", err
 }
 
 func (e *Env) removeOurs(ctx context.Context, o *unstructured.Unstructured) (int, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -37,7 +38,7 @@ var diagnosticKinds = []schema.GroupVersionKind{
 // logLines per container are kept.
 const logLines = 5000
 
-// DumpDiagnostics writes objects, Events and logs of the operator's and the given namespaces to a new folder below
+// DumpDiagnostics writes objects, Events and logs of kube-system, the operator's and the given namespaces to a new folder below
 // LogDir and returns its path. It goes on when a part cannot be read, and works with a context of its own: it is called
 // when the caller's has ended.
 func (e *Env) DumpDiagnostics(ctx context.Context, reason string, namespaces ...string) (string, error) {
@@ -48,7 +49,7 @@ func (e *Env) DumpDiagnostics(ctx context.Context, reason string, namespaces ...
 		return "", fmt.Errorf("make the folder for diagnostics: %w", err)
 	}
 	problems := []error{os.WriteFile(filepath.Join(dir, "reason.txt"), []byte(reason+"\n"), 0o644)}
-	all := slices.Compact(slices.Sorted(slices.Values(append(namespaces, OperatorNamespace))))
+	all := slices.Compact(slices.Sorted(slices.Values(append([]string{OperatorNamespace, metav1.NamespaceSystem}, namespaces...))))
 	for _, namespace := range all {
 		problems = append(problems, e.dumpNamespace(ctx, filepath.Join(dir, namespace), namespace))
 	}

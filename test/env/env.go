@@ -60,7 +60,13 @@ func Up(ctx context.Context, o Options) (*Env, error) {
 	if err := e.distributeImages(ctx); err != nil {
 		return nil, err
 	}
-	return e, e.Deploy(ctx)
+	if err := e.Deploy(ctx); err != nil {
+		if dir, dumpErr := e.DumpDiagnostics(ctx, err.Error()); dumpErr == nil && ctx.Err() == nil {
+			err = fmt.Errorf("%w\n  objects, events and logs: %s", err, dir)
+		}
+		return nil, err
+	}
+	return e, nil
 }
 
 // Attach connects to the cluster of KUBECONFIG, in which a Makefile target has installed the operator.
@@ -113,8 +119,8 @@ func (e *Env) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read kubeconfig %s: %w", e.Kubeconfig, err)
 	}
-	// Tests look often; the default limit of 5 requests a second would be what they measure.
-	e.Config.QPS, e.Config.Burst = 100, 200
+	// Tests look often: a limit would be what they measure, and what a wait in vain would report last.
+	e.Config.QPS = -1
 	scheme, err := newScheme()
 	if err != nil {
 		return err
@@ -140,11 +146,15 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// buildImages builds what changed since the last time.
+// buildImages builds what changed since the last time. Where the images were brought to the nodes by hand it builds
+// nothing: the nodes would not have it.
 func (e *Env) buildImages(ctx context.Context) error {
+	loaded := e.options.External() && e.options.Registry == RegistryLoaded
 	step := e.Timeline.Begin("Images: build operator and MySQL")
-	if _, err := e.run.run(ctx, step, "images", "make", "images"); err != nil {
-		return step.Fail(err)
+	if !loaded {
+		if _, err := e.run.run(ctx, step, "images", "make", "images"); err != nil {
+			return step.Fail(err)
+		}
 	}
 	manifest, err := image.ReadManifest(e.manifestPath())
 	if err != nil {
