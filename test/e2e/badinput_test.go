@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	porpoisev1 "github.com/porpoise-dev/porpoise/api/v1"
-	"github.com/porpoise-dev/porpoise/internal/release/image"
 )
 
 // Every test here makes a cluster with something wrong in it, waits for the condition and the Event that name it, corrects
@@ -24,10 +23,12 @@ import (
 
 func TestBadImageWithoutMySQL(t *testing.T) {
 	t.Parallel()
-	operator, err := kubernetes.Image(image.NameOperator)
+	// The operator's image is in every node and holds no mysqld, nor even a shell.
+	deployment, err := operatorDeployment(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	operator := deployment.Spec.Template.Spec.Containers[0].Image
 	c := create(t, manifest(newNamespace(t, "e2e-bad-image"), "bad", 1, func(c *porpoisev1.MySQLCluster) { c.Spec.Image = operator }))
 	c.waitStalled(t, "ImageWithoutMysqld", operator)
 	c.change(t, func(c *porpoisev1.MySQLCluster) { c.Spec.Image = "" })
@@ -109,13 +110,13 @@ func TestBadConfigMap(t *testing.T) {
 func TestBadConfig(t *testing.T) {
 	t.Parallel()
 	c := create(t, manifest(newNamespace(t, "e2e-bad-config"), "bad", 1, func(c *porpoisev1.MySQLCluster) {
-		c.Spec.Config = map[string]porpoisev1.ConfigValue{"default_storage_engine": "papyrus"}
+		c.Spec.Config = map[string]porpoisev1.ConfigValue{"character_set_server": "klingon"}
 	}))
-	c.waitStalled(t, "ConfigRejected", "papyrus")
+	c.waitStalled(t, "ConfigRejected", "klingon")
 	if claims := c.claims(t); len(claims) > 0 {
 		t.Errorf("%d claims were made before the configuration was found good", len(claims))
 	}
-	c.change(t, func(c *porpoisev1.MySQLCluster) { c.Spec.Config["default_storage_engine"] = "InnoDB" })
+	c.change(t, func(c *porpoisev1.MySQLCluster) { c.Spec.Config["character_set_server"] = "utf8mb4" })
 	c.waitReady(t, creation)
 	c.waitHealed(t)
 }

@@ -126,7 +126,7 @@ func TestOperatorKilledDuringCreation(t *testing.T) {
 	for _, stage := range stages {
 		eventually(t, "stage: "+stage.name, creation, func(ctx context.Context) (bool, string, error) {
 			reached, err := stage.reached(ctx, c)
-			return reached, "not yet", err
+			return reached, fmt.Sprintf("reached: %t", reached), err
 		})
 		killOperator(t)
 	}

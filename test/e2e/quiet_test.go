@@ -18,14 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/porpoise-dev/porpoise/internal/portforward"
 	"github.com/porpoise-dev/porpoise/test/env"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // quietTime is how long a cluster under write load must cost no API write.
@@ -51,11 +51,14 @@ func TestQuietUnderLoad(t *testing.T) {
 	if after := scraper.writes(t); !maps.Equal(writesBefore, after) {
 		t.Errorf("the operator wrote to the API server:\nbefore %v\nafter  %v", writesBefore, after)
 	}
-	objectsAfter := versions(t, c.namespace)
-	for name, version := range objectsAfter {
+	for name, version := range versions(t, c.namespace) {
 		if objectsBefore[name] != version {
 			t.Errorf("%s changed: version %q, then %q", name, objectsBefore[name], version)
 		}
+		delete(objectsBefore, name)
+	}
+	for name := range objectsBefore {
+		t.Errorf("%s is gone", name)
 	}
 	w.verify(t)
 }
@@ -76,7 +79,9 @@ func waitStill(t *testing.T, c *cluster) {
 // versions returns the resource version of every object of a namespace.
 func versions(t *testing.T, namespace string) map[string]string {
 	t.Helper()
-	finder, err := discovery.NewDiscoveryClientForConfig(kubernetes.Config)
+	config := rest.CopyConfig(kubernetes.Config)
+	config.WarningHandler = rest.NoWarnings{} // Deprecated kinds are counted too.
+	finder, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatalf("make a client: %v", err)
 	}
@@ -84,7 +89,7 @@ func versions(t *testing.T, namespace string) map[string]string {
 	if err != nil {
 		t.Fatalf("list kinds: %v", err)
 	}
-	reader, err := metadata.NewForConfig(kubernetes.Config)
+	reader, err := metadata.NewForConfig(config)
 	if err != nil {
 		t.Fatalf("make a client: %v", err)
 	}

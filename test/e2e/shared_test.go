@@ -48,7 +48,7 @@ func shared(t *testing.T) *cluster {
 // sharedUsable waits a little, since the test before may have ended while something was still coming back.
 func sharedUsable(t *testing.T, c *cluster, object *porpoisev1.MySQLCluster) bool {
 	t.Helper()
-	if object.Spec.Replicas != 3 || object.Spec.Image != "" || len(object.Spec.Config) > 0 || len(object.Spec.ConfigFrom) > 0 {
+	if object.Spec.Replicas != 3 || object.Spec.Image != "" || len(object.Spec.ConfigFrom) > 0 {
 		return false
 	}
 	return kubernetes.WaitReady(t.Context(), c.namespace, c.name, 2*time.Minute) == nil
