@@ -304,13 +304,14 @@ func (s *story) hints() {
 	t := s.env.Timeline
 	t.Section("Done in %.0f s: created in %.1f s, the lost replica was back after %.1f s with all %d rows",
 		t.Elapsed().Seconds(), s.created.Seconds(), s.rejoined.Seconds(), rowsBefore+rowsDuring)
-	assets := "go -C test/cluster run . env"
+	assets, down := "hack/cluster-env", "make demo-down"
 	if s.env.Local != nil {
 		assets = "go -C test/cluster run . --name " + s.env.Local.Name() + " env"
+		down += " CLUSTER=" + s.env.Local.Name()
 	}
 	fmt.Printf(`
 Look around:
-  eval "$(%s)"; export PATH="$PWD/bin:$PATH"      # KUBECONFIG, kubectl and the plugin
+  eval "$(%[1]s)"; export PATH="$PWD/bin:$PATH"      # KUBECONFIG, kubectl and the plugin
   kubectl -n %[2]s get mysql,pods
   kubectl porpoise status %[3]s -n %[2]s
 Connect as the application:
@@ -318,6 +319,6 @@ Connect as the application:
 Break something: kill the primary's mysqld, and see it come back:
   kubectl -n %[2]s exec $(kubectl -n %[2]s get mysql %[3]s -o jsonpath='{.status.topology.primary}')-0 -c mysqld -- bash -c 'kill -9 $(pidof mysqld)'
 Remove everything:
-  make demo-down
-`, assets, s.namespace, s.cluster, s.client.Name, naming.ServiceReadWrite(s.cluster))
+  %[6]s
+`, assets, s.namespace, s.cluster, s.client.Name, naming.ServiceReadWrite(s.cluster), down)
 }
