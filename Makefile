@@ -167,16 +167,25 @@ test: ## Run all tiers of tests; leave some out by name: make test SKIP=e2e
 	@for tier in $(SKIP); do printf '\033[1;33m!!! tests of tier "%s" were NOT run: switched off by SKIP\033[0m\n' $$tier; done
 	@echo "all tests passed in tiers: $(filter-out $(SKIP),$(TIERS))"
 
-# The simulation has one goroutine and a million steps: the race detector would only make it slow.
+# The race detector is for the packages that live by concurrency and need no Kubernetes libraries, which it would compile
+# anew for many minutes; `make test-race` runs all of them under it.
+RACE_PACKAGES := ./internal/agent/... ./internal/agentclient ./internal/mysql ./internal/mycnf
+
 .PHONY: test-unit
-test-unit: ## Run the tests that need nothing but Go (seconds)
-	@$(STEP) test-unit go test $(RACE) $(if $(RUN),-run '$(RUN)') $(or $(PKG),$$(go list ./... | grep -v /test/sim))
+test-unit: ## Run the tests that need nothing but Go (a minute; the first time it compiles for some)
+	@$(STEP) test-unit go test $(if $(RUN),-run '$(RUN)') $(or $(PKG),$$(go list ./... | grep -v /test/sim))
+	@$(if $(PKG),,$(STEP) test-race go test $(RACE) $(if $(RUN),-run '$(RUN)') $(RACE_PACKAGES))
 	@$(if $(PKG),,$(STEP) test-sim go test -v $(if $(RUN),-run '$(RUN)') ./test/sim)
 	@$(if $(PKG),,$(STEP) test-unit-cluster go -C test/cluster test ./...)
 
+.PHONY: test-race
+test-race: ## Run all unit tests and those against an API server under the race detector (long)
+	@$(STEP) test-race-unit go test $(RACE) ./...
+	@hack/test-tier apiserver $(RACE)
+
 .PHONY: test-apiserver
 test-apiserver: ## Run the tests against a real API server without nodes (minutes)
-	@hack/test-tier apiserver $(RACE)
+	@hack/test-tier apiserver
 
 .PHONY: test-mysql
 test-mysql: ## Run the tests that start real mysqld processes on this machine (minutes)
