@@ -124,6 +124,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		{"--duration: 10ms; allowed is 1s to 1h", []string{"quiet", "--duration=10ms"}},
 		{"--clusters: 0; allowed is 1 to 10000", []string{"fleet", "--clusters=0"}},
 		{"--write-rate: -1; allowed is 0 to 100000", []string{"fleet", "--write-rate=-1"}},
+		{"--update-docs: not with --quick", []string{"create", "--quick", "--update-docs"}},
 		{`--workloads: "tpcc"; allowed are oltp_write_only`, []string{"durability", "--workloads=tpcc"}},
 	} {
 		if _, err := run1(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -147,6 +148,14 @@ func TestQuickGivesWayToWhatIsGiven(t *testing.T) {
 		}
 		if duration := cmd.Flags().Lookup("duration"); duration != nil && duration.Value.String() != "5s" {
 			t.Errorf("%s: --duration is %s", name, duration.Value)
+		}
+	}
+}
+
+func TestQuickFiguresDoNotTakeThePlaceOfRealOnes(t *testing.T) {
+	for want, b := range map[string]*bench{outFolder: {}, quickFolder: {quick: true}, "elsewhere": {quick: true, out: "elsewhere"}} {
+		if err := b.chooseFolder(); err != nil || b.out != want {
+			t.Errorf("%q, %v; want %q", b.out, err, want)
 		}
 	}
 }

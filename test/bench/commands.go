@@ -31,13 +31,18 @@ type bench struct {
 	quick      bool
 	// command is what was called, for the figures.
 	command string
+	// machine as it was before anything was built or measured.
+	machine figure.Machine
 }
+
+// Where figures go. Those of a quick look never take the place of real ones.
+const outFolder, quickFolder = "bin/bench", "bin/bench/quick"
 
 const long = `Measure what docs/benchmarks.md states, one figure by one command.
 
 create and quiet use a local Kubernetes of their own, or the cluster of KUBECONFIG if that is set (then REGISTRY names the
 registry to which the images are pushed). fleet runs an API server, the manager and fake agents as processes of this
-machine, durability real mysqlds. Measure on a quiet machine: each figure notes the load that it began with.`
+machine, durability real mysqlds. Measure on a quiet machine: each figure notes how much of it others used.`
 
 func rootCommand() *cobra.Command {
 	b := &bench{env: env.FromEnvironment()}
@@ -45,10 +50,13 @@ func rootCommand() *cobra.Command {
 	if b.env.Kubeconfig == "" {
 		b.env.LocalName = "bench" // Not the one that CLUSTER names: measuring shares with nobody.
 	}
-	root := &cobra.Command{Use: "bench", Short: "Measure what docs/benchmarks.md states", Long: long, SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{
+		Use: "bench", Short: "Measure what docs/benchmarks.md states", Long: long, SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return b.chooseFolder() },
+	}
 	f := root.PersistentFlags()
 	f.SortFlags = false
-	f.StringVar(&b.out, "out", "bin/bench", "`folder` that gets FIGURE.json")
+	f.StringVar(&b.out, "out", "", "`folder` that gets FIGURE.json (default "+outFolder+", with --quick "+quickFolder+")")
 	f.BoolVar(&b.updateDocs, "update-docs", false, "write what was measured between the marks of the document")
 	f.StringVar(&b.document, "document", "docs/benchmarks.md", "`file` that --update-docs updates")
 	f.StringVar(&b.env.LocalName, "cluster", b.env.LocalName, "name of the local Kubernetes")
@@ -70,6 +78,19 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
+func (b *bench) chooseFolder() error {
+	if b.quick && b.updateDocs {
+		return errors.New("--update-docs: not with --quick, whose figures nobody should trust")
+	}
+	if b.out == "" {
+		b.out = outFolder
+		if b.quick {
+			b.out = quickFolder
+		}
+	}
+	return nil
+}
+
 // options of one measurement.
 type options interface {
 	// flags adds flags with their defaults.
@@ -86,6 +107,7 @@ func (b *bench) measure(use, short string, o options, do func(context.Context) e
 		if err := b.prepare(cmd.Flags(), o); err != nil {
 			return err
 		}
+		b.lookAround()
 		return errors.Join(do(cmd.Context()), b.finish())
 	}}
 	cmd.Flags().SortFlags = false
@@ -119,6 +141,7 @@ func (b *bench) all() *cobra.Command {
 				return err
 			}
 		}
+		b.lookAround()
 		ctx := cmd.Context()
 		var errs []error
 		// One that fails does not take the others' figures with it, but an interrupt ends all.
@@ -150,6 +173,12 @@ func (b *bench) all() *cobra.Command {
 	}}
 }
 
+// lookAround notes the machine while nothing of ours runs yet.
+func (b *bench) lookAround() {
+	b.machine = figure.ThisMachine(3 * time.Second)
+	fmt.Fprintln(os.Stderr, b.machine)
+}
+
 // call is the command line in the form in which anybody can give it.
 func (b *bench) call(cmd *cobra.Command) string {
 	text := b.commandOf(cmd.Name())
@@ -174,7 +203,7 @@ func (b *bench) commandOf(name string) string {
 
 // figure begins one.
 func (b *bench) figure(id, title string) *figure.Figure {
-	f := &figure.Figure{ID: id, Title: title, Command: b.command, Measured: time.Now(), Version: treeVersion(), Machine: figure.ThisMachine()}
+	f := &figure.Figure{ID: id, Title: title, Command: b.command, Measured: time.Now(), Version: treeVersion(), Machine: b.machine}
 	if b.quick {
 		f.Note("QUICK: tiny parameters; this shows that the measurement works and is no figure to trust")
 	}

@@ -31,18 +31,15 @@ type milestone struct {
 // no watch showed by itself is found with the next.
 var milestones = []milestone{
 	{"accept: check the spec, make certificates and accounts", func(s *seen) bool { return s.check != nil }},
-	{"check: a pod runs mysqld --validate-config", func(s *seen) bool { return s.topology != nil || checkEnded(s.check) }},
+	{"check: a pod runs mysqld --validate-config", func(s *seen) bool { return checkEnded(s.check) || len(s.pods) > 0 }},
 	{"make objects: claims, StatefulSets, Services", func(s *seen) bool { return len(s.pods) >= s.instances }},
 	{"schedule: volumes bound, pods placed", func(s *seen) bool { return s.allPods(podScheduled) }},
 	{"start containers: install the agent, start it", func(s *seen) bool { return s.allPods(mysqldRuns) }},
 	{"initialise: mysqld --initialize on all instances at once", func(s *seen) bool { return s.promoting() || s.pastInitialize() }},
-	{"start the primary's mysqld", (*seen).promoting},
-	{"promote: record, open, replication account", func(s *seen) bool { return s.promoting() && s.topology.Status.Reason != porpoisev1.TopologyPromoting }},
-	{"admit: replicas follow, catch up and are recorded as members", func(s *seen) bool { return s.members() >= int(s.wantedAcks()) }},
-	{"let clients in: acks in force, barrier, record", func(s *seen) bool { return s.topology != nil && s.topology.Status.Routed }},
-	{"admit the other members", func(s *seen) bool {
-		return s.topology != nil && s.topology.Status.Routed && s.members() >= s.instances-1
-	}},
+	{"start the primary's mysqld, record it and the members", (*seen).promoting},
+	{"promote: open the primary for its agent", func(s *seen) bool { return s.promoting() && s.topology.Status.Reason != porpoisev1.TopologyPromoting }},
+	{"replicas follow; acks in force, passed and recorded; clients let in", (*seen).routed},
+	{"the other replicas follow", func(s *seen) bool { return s.routed() && s.topology.Status.Reason == porpoisev1.TopologyHealthy }},
 	{"report Ready: roles on pods, readiness, status", (*seen).ready},
 }
 
@@ -73,20 +70,8 @@ func (s *seen) pastInitialize() bool {
 	return false
 }
 
-// wantedAcks is 1 while the record does not exist: nothing is reached then.
-func (s *seen) wantedAcks() int32 {
-	if s.topology == nil {
-		return 1
-	}
-	return s.topology.Spec.Acks
-}
-
-func (s *seen) members() int {
-	if s.topology == nil || s.topology.Status.Quorum == nil {
-		return 0
-	}
-	return len(s.topology.Status.Quorum.Members)
-}
+// routed: clients reach the primary, and each commit is acknowledged as often as wanted.
+func (s *seen) routed() bool { return s.topology != nil && s.topology.Status.Routed }
 
 func checkEnded(pod *corev1.Pod) bool {
 	return pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
@@ -117,7 +102,7 @@ func (s *seen) addPod(pod *corev1.Pod) {
 }
 
 // track notes when each milestone was first seen to be reached.
-type track [12]time.Duration
+type track [11]time.Duration
 
 // look notes what is reached at a time since the start; zero: not yet.
 func (t *track) look(s *seen, at time.Duration) {

@@ -53,7 +53,7 @@ func TestNumbers(t *testing.T) {
 func example() Figure {
 	f := Figure{
 		ID: "create", Title: "Apply to Ready", Command: "go run ./test/bench create --runs 3", Version: "v1", Target: "20 s",
-		Measured: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: Machine{Cores: 2, Processor: "P", MemoryGiB: 4, Kernel: "6.1", System: "Debian", Load: 0.1},
+		Measured: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: Machine{Cores: 2, Processor: "P", MemoryGiB: 4, Kernel: "6.1", System: "Debian", UsedPercent: 1.2},
 	}
 	f.Put("Ready", "s", 14.25)
 	f.Put("Ready", "s", 13.5, 16)
@@ -74,7 +74,7 @@ Apply to Ready
   Ready              14.25  13.50   16  s        3
   nothing | at all       -      -    -  1/s      0
   Command: ` + "`go run ./test/bench create --runs 3`" + `
-  Machine: 2 cores (P), 4.0 GiB of memory, Linux 6.1, Debian; load at the start 0.10
+  Machine: 2 cores (P), 4.0 GiB of memory, Linux 6.1, Debian; 1 % of its processor time in use before the start
   Measured: 2026-01-02 03:04 UTC, operator v1
   Target: 20 s
   a note about it
@@ -92,7 +92,7 @@ func TestTheMarkdownIsATable(t *testing.T) {
 | nothing \| at all | - | - | - | 1/s | 0 |
 
 - Command: ` + "`go run ./test/bench create --runs 3`" + `
-- Machine: 2 cores (P), 4.0 GiB of memory, Linux 6.1, Debian; load at the start 0.10
+- Machine: 2 cores (P), 4.0 GiB of memory, Linux 6.1, Debian; 1 % of its processor time in use before the start
 - Measured: 2026-01-02 03:04 UTC, operator v1
 - Target: 20 s
 - a note about it
@@ -103,16 +103,35 @@ func TestTheMarkdownIsATable(t *testing.T) {
 }
 
 func TestABusyMachineShows(t *testing.T) {
-	for load, busy := range map[float64]bool{0.2: false, 1: false, 1.1: true} {
-		m := Machine{Cores: 2, Load: load}
+	for used, busy := range map[float64]bool{0: false, 10: false, 11: true, 100: true} {
+		m := Machine{Cores: 2, UsedPercent: used}
 		if m.Busy() != busy || strings.Contains(m.String(), "BUSY") != busy {
-			t.Errorf("load %v of 2 cores: %s", load, m)
+			t.Errorf("%v %% in use: %s", used, m)
+		}
+	}
+}
+
+func TestUseIsReadFromTwoMoments(t *testing.T) {
+	// user nice system idle iowait irq softirq steal guest guest_nice
+	const before = "cpu  100 0 50 800 50 0 0 0 7 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n"
+	for name, c := range map[string]struct {
+		after string
+		want  float64
+	}{
+		"idle":       {"cpu  100 0 50 1700 150 0 0 0 7 0\n", 0},
+		"a quarter":  {"cpu  150 0 50 950 50 0 0 0 57 0\n", 25},
+		"stolen":     {"cpu  100 0 50 800 50 0 0 100 7 0\n", 100},
+		"no time":    {before, 0},
+		"unreadable": {"", 0},
+	} {
+		if got := usedPercent(before, c.after); got < c.want-0.01 || got > c.want+0.01 {
+			t.Errorf("%s: %v %%, want %v", name, got, c.want)
 		}
 	}
 }
 
 func TestThisMachineIsDescribed(t *testing.T) {
-	if m := ThisMachine(); m.Cores < 1 || m.MemoryGiB <= 0 || m.Kernel == "" {
+	if m := ThisMachine(0); m.Cores < 1 || m.MemoryGiB <= 0 || m.Kernel == "" {
 		t.Errorf("got %+v", m)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Machine is where a figure was measured.
@@ -15,12 +16,16 @@ type Machine struct {
 	MemoryGiB float64 `json:"memoryGiB"`
 	Kernel    string  `json:"kernel"`
 	System    string  `json:"system"`
-	// Load of the last minute when the measurement began: runnable and blocked processes. Far from 0, others were at work.
-	Load float64 `json:"load"`
+	// UsedPercent is how much of its processor time was in use in the seconds before anything was measured or built: what
+	// others were doing.
+	UsedPercent float64 `json:"usedPercent"`
 }
 
-// ThisMachine describes the machine that this runs on. What the system does not tell stays empty.
-func ThisMachine() Machine {
+// busyPercent is how much use by others spoils figures.
+const busyPercent = 10
+
+// ThisMachine describes the machine that this runs on, watching it for a while. What the system does not tell stays empty.
+func ThisMachine(watch time.Duration) Machine {
 	read := func(path string) string {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -38,11 +43,9 @@ func ThisMachine() Machine {
 			m.MemoryGiB = n / (1 << 20)
 		}
 	}
-	if first, _, ok := strings.Cut(read("/proc/loadavg"), " "); ok {
-		if n, err := strconv.ParseFloat(first, 64); err == nil {
-			m.Load = n
-		}
-	}
+	before := read("/proc/stat")
+	time.Sleep(watch) // What is wanted is the use over a time.
+	m.UsedPercent = usedPercent(before, read("/proc/stat"))
 	return m
 }
 
@@ -57,12 +60,36 @@ func field(text, name, separator string) string {
 	return ""
 }
 
-// Busy says whether others were at work when the measurement began.
-func (m Machine) Busy() bool { return m.Load > float64(m.Cores)/2 }
+// usedPercent is the part of processor time that was in use between two readings of /proc/stat. Time that a hypervisor gave
+// to others counts as used: it is missing as well.
+func usedPercent(before, after string) float64 {
+	read := func(text string) (idle, all float64) {
+		for i, word := range strings.Fields(field(text, "cpu", " ")) {
+			n, err := strconv.ParseFloat(word, 64)
+			if err != nil || i > 7 { // guest and guest_nice are in user and nice already.
+				break
+			}
+			all += n
+			if i == 3 || i == 4 { // idle, iowait
+				idle += n
+			}
+		}
+		return idle, all
+	}
+	idleBefore, allBefore := read(before)
+	idle, all := read(after)
+	if all <= allBefore {
+		return 0
+	}
+	return 100 * (1 - (idle-idleBefore)/(all-allBefore))
+}
+
+// Busy says whether others were at work before the measurement began.
+func (m Machine) Busy() bool { return m.UsedPercent > busyPercent }
 
 // String is the machine in a line.
 func (m Machine) String() string {
-	text := fmt.Sprintf("%d cores (%s), %.1f GiB of memory, Linux %s, %s; load at the start %.2f", m.Cores, m.Processor, m.MemoryGiB, m.Kernel, m.System, m.Load)
+	text := fmt.Sprintf("%d cores (%s), %.1f GiB of memory, Linux %s, %s; %.0f %% of its processor time in use before the start", m.Cores, m.Processor, m.MemoryGiB, m.Kernel, m.System, m.UsedPercent)
 	if m.Busy() {
 		text += " (BUSY: others were at work, do not trust this figure)"
 	}
