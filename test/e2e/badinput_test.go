@@ -4,7 +4,7 @@ package e2e
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -121,7 +121,7 @@ func TestBadConfig(t *testing.T) {
 	c.waitHealed(t)
 }
 
-// TestBadQuota: the namespace has room for one pod and the cluster wants two.
+// TestBadQuota: first the namespace allows no pod at all, later none besides those that run.
 func TestBadQuota(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t, "e2e-bad-quota")
@@ -132,25 +132,45 @@ func TestBadQuota(t *testing.T) {
 	if err := kubernetes.Client.Create(t.Context(), quota); err != nil {
 		t.Fatalf("create ResourceQuota: %v", err)
 	}
-	// A quota counts only once its controller has seen it.
-	eventually(t, "the quota is in force", notice, func(ctx context.Context) (bool, string, error) {
-		err := kubernetes.Client.Get(ctx, client.ObjectKeyFromObject(quota), quota)
-		return len(quota.Status.Hard) > 0, fmt.Sprint(quota.Status.Hard), err
-	})
-	c := create(t, manifest(namespace, "bad", 2))
+	waitQuota(t, quota)
+	c := create(t, manifest(namespace, "bad", 1))
 	c.waitStalled(t, "QuotaExceeded", "exceeded quota", "small")
-	setPods := func(pods string) {
-		old := quota.DeepCopy()
-		quota.Spec.Hard[corev1.ResourcePods] = resource.MustParse(pods)
-		if err := kubernetes.Client.Patch(t.Context(), quota, client.MergeFrom(old)); err != nil {
-			t.Fatalf("patch ResourceQuota: %v", err)
-		}
-	}
-	setPods("1")
-	c.waitStalled(t, "QuotaExceeded", "exceeded quota", "small", "its pod cannot be created")
-	setPods("5")
+	setQuota(t, quota, "5")
 	c.waitReady(t, creation)
 	c.waitHealed(t)
+
+	lives := c.lives(t)
+	setQuota(t, quota, "0")
+	c.change(t, func(c *porpoisev1.MySQLCluster) { c.Spec.Replicas = 2 })
+	c.waitStalled(t, "QuotaExceeded", "bad-1", "exceeded quota", "small")
+	if after := c.lives(t); !maps.Equal(lives, after) {
+		t.Errorf("pods changed: before %v, after %v", lives, after)
+	}
+	setQuota(t, quota, "5")
+	c.waitReady(t, creation)
+	c.waitHealed(t)
+}
+
+func setQuota(t *testing.T, quota *corev1.ResourceQuota, pods string) {
+	t.Helper()
+	old := quota.DeepCopy()
+	quota.Spec.Hard[corev1.ResourcePods] = resource.MustParse(pods)
+	if err := kubernetes.Client.Patch(t.Context(), quota, client.MergeFrom(old)); err != nil {
+		t.Fatalf("patch ResourceQuota: %v", err)
+	}
+	waitQuota(t, quota)
+}
+
+// waitQuota waits until the quota's controller has seen it: only then it counts.
+func waitQuota(t *testing.T, quota *corev1.ResourceQuota) {
+	t.Helper()
+	want := quota.Spec.Hard[corev1.ResourcePods]
+	eventually(t, "the quota is in force", notice, func(ctx context.Context) (bool, string, error) {
+		seen := &corev1.ResourceQuota{}
+		err := kubernetes.Client.Get(ctx, client.ObjectKeyFromObject(quota), seen)
+		got := seen.Status.Hard[corev1.ResourcePods]
+		return seen.Status.Hard != nil && got.Cmp(want) == 0, "pods " + got.String(), err
+	})
 }
 
 // TestBadResources: no node has room for an instance.

@@ -41,10 +41,9 @@ func newNamespace(t *testing.T, name string) string {
 		if keep() {
 			return
 		}
-		// It goes in the background: only a next run of the same test waits for it.
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := client.IgnoreNotFound(kubernetes.Client.Delete(context.Background(), namespace)); err != nil {
-			t.Errorf("delete namespace %s: %v", name, err)
+		// Until all of it is gone, the operator has something to do for it, and the next test may want a quiet one.
+		if _, err := kubernetes.DeleteNamespace(context.Background(), name); err != nil {
+			t.Error(err)
 		}
 	})
 	diagnoseFailure(t, name)
