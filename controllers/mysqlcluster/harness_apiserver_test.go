@@ -79,7 +79,12 @@ func withAPIServer(m *testing.M) int {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	defer func() { cancel(); _ = <-ended }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			fmt.Fprintln(os.Stderr, "the manager ended:", err)
+		}
+	}()
 	if err := startManager(ctx, ended); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		ended <- err

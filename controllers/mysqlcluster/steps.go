@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -89,6 +90,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if apierrors.IsConflict(err) {
 			// The cache is behind; what it lacks arrives by a watch, and trying again at once would only conflict again.
 			return ctrl.Result{RequeueAfter: conflictDelay}, nil
+		}
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			// The namespace is going, and the cluster with it: nothing can be made, and nothing is wrong.
+			return ctrl.Result{RequeueAfter: problemDelay}, nil
 		}
 		return ctrl.Result{}, err
 	}

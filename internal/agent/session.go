@@ -155,7 +155,7 @@ func (a *Agent) monitor(ctx context.Context, s *session) {
 		case <-timer.C:
 		}
 		status := a.refresh(ctx, s)
-		// A replica that has just connected is looked at at once.
+		// A replica that has just connected is checked at once.
 		if clients := clientsOf(status); clients != lastClients || time.Since(lastGuard) >= guardEvery {
 			lastGuard, lastClients = time.Now(), clients
 			a.guardQuorum(ctx, s, status)

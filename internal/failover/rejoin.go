@@ -11,8 +11,8 @@ import (
 type rejoinVerdict int
 
 const (
-	// rejoinWait: nothing now.
-	rejoinWait rejoinVerdict = iota
+	// The zero verdict is to wait: nothing now.
+	_ rejoinVerdict = iota
 	// rejoinServing: it follows.
 	rejoinServing
 	// rejoinMakeData: it is empty and is to be given data.

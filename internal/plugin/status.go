@@ -252,7 +252,7 @@ func (t *tool) explain(ctx context.Context, conn connection, key client.ObjectKe
 	const resource = "mysqlclusters.porpoise.dev"
 	switch {
 	case kindMissing(err):
-		return fmt.Errorf("Porpoise is not installed in this Kubernetes cluster: it has no %s. Is this the right --context? (%w)", resource, err) //nolint:revive,staticcheck // a name begins it
+		return fmt.Errorf("Porpoise is not installed in this Kubernetes cluster: it has no %s. Is this the right --context? (%w)", resource, err) //nolint:staticcheck // a name begins it
 	case apierrors.IsForbidden(err):
 		verb := "get"
 		if key.Name == "" {

@@ -9,7 +9,7 @@ import (
 type Fact int8
 
 const (
-	// Unknown: no live evidence.
+	// Unknown means: no live evidence.
 	Unknown Fact = iota
 	// False by live evidence.
 	False

@@ -29,7 +29,7 @@ func measureDisk(dir string) (disk, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return disk{}, fmt.Errorf("look at the file system of %s: %w", dir, err)
 	}
-	d := disk{filesystem: filesystems[int64(st.Type)]}
+	d := disk{filesystem: filesystems[st.Type]}
 	switch d.filesystem {
 	case "":
 		d.filesystem = fmt.Sprintf("file system %#x", st.Type)

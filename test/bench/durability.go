@@ -169,7 +169,7 @@ func (o *durabilityOptions) startCluster(ctx context.Context, h *harness, dir, s
 	wrapper := filepath.Join(dir, "mysqld-"+syncRelayLog)
 	// The agent owns this option and puts it into the option file last: only the command line is later.
 	text := fmt.Sprintf("#!/bin/sh\nexec %s \"$@\" --sync-relay-log=%s\n", filepath.Join(agenttest.MysqlBin(h), "mysqld"), syncRelayLog)
-	if err := os.WriteFile(wrapper, []byte(text), 0o755); err != nil { //nolint:gosec // mysqld's user executes it.
+	if err := os.WriteFile(wrapper, []byte(text), 0o755); err != nil {
 		return nil, fmt.Errorf("write %s: %w", wrapper, err)
 	}
 	c := &durabilityCluster{Cluster: agenttest.New(h, 3, agenttest.Options{

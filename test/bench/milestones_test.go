@@ -105,7 +105,7 @@ func TestStagesAddUpWhateverTheWatchesOrder(t *testing.T) {
 		"some never shown": {1, 2, 0, 4, 5, 0, 7, 8, 9, 11, 12},
 	} {
 		for i := range tr {
-			tr[i] *= time.Second
+			tr[i] *= time.Second //nolint:durationcheck // The table counts seconds.
 		}
 		total := 0.0
 		for i, seconds := range tr.stages() {

@@ -101,7 +101,7 @@ func clientPod(namespace, cluster, reference string) *corev1.Pod {
 	}
 }
 
-// ErrNotConnected: the server was not reached, so no statement has run and all may be sent again.
+// ErrNotConnected means: the server was not reached, so no statement has run and all may be sent again.
 var ErrNotConnected = errors.New("not connected")
 
 // connectErrors are the client's error numbers that can only come before the first statement: the host's name was not

@@ -108,7 +108,7 @@ func (t Target) host() string {
 	return t.Service + "." + t.Namespace + ".svc"
 }
 
-// ErrNoEndpoint: a Service leads nowhere now.
+// ErrNoEndpoint means: a Service leads nowhere now.
 var ErrNoEndpoint = errors.New("the Service has no ready endpoint")
 
 func (e *Env) pickPod(ctx context.Context, target Target) (string, error) {

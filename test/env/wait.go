@@ -10,7 +10,7 @@ import (
 // pollInterval is short, since most waits end within seconds and are part of what people look at.
 const pollInterval = 200 * time.Millisecond
 
-// ErrGiveUp, wrapped in an error of a check, ends a wait at once: waiting longer cannot help.
+// ErrGiveUp wrapped in an error of a check, ends a wait at once: waiting longer cannot help.
 var ErrGiveUp = errors.New("waiting longer cannot help")
 
 // Check tells whether a condition holds, and in words how things are.

@@ -176,7 +176,9 @@ func (i *Instance) KillAgent() {
 	if err := i.process.Process.Kill(); err != nil {
 		i.c.T.Errorf("kill the agent of %s: %v", i.Config.Instance, err)
 	}
-	<-i.done
+	if err := <-i.done; err != nil {
+		i.c.T.Logf("the killed agent of %s: %v", i.Config.Instance, err)
+	}
 	i.stop = nil
 }
 

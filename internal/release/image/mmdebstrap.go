@@ -47,7 +47,7 @@ func mmdebstrapCommand(ctx context.Context, spec MySQLSpec, mirror AptSource, lo
 		"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
 	}
 	if proxy := aptProxy(ctx); proxy != "" {
-		args = append(args, fmt.Sprintf(`--aptopt=Acquire::http::Proxy "%s"`, proxy))
+		args = append(args, fmt.Sprintf("--aptopt=Acquire::http::Proxy %q", proxy))
 	}
 	args = append(args, spec.Suite, "-", fmt.Sprintf("deb [signed-by=%s] %s %s main", mirror.SignedBy, mirror.URI, spec.Suite))
 	cmd := exec.CommandContext(ctx, "mmdebstrap", args...)

@@ -44,7 +44,7 @@ func ThisMachine(watch time.Duration) Machine {
 		}
 	}
 	before := read("/proc/stat")
-	time.Sleep(watch) // What is wanted is the use over a time.
+	<-time.After(watch) // What is wanted is the use over a time.
 	m.UsedPercent = usedPercent(before, read("/proc/stat"))
 	return m
 }
