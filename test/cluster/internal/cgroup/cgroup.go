@@ -218,9 +218,9 @@ func Remove(path string, timeout time.Duration) error {
 			}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("remove cgroup %s: processes %v are still there after %s (%v)", path, pids, timeout, err)
+			return errors.Join(fmt.Errorf("remove cgroup %s: processes %v are still there after %s", path, pids, timeout), err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
 }
 

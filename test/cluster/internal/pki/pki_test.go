@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/x509"
 	"net"
 	"os"
@@ -27,7 +28,7 @@ func TestLeafVerifiesAndIsMadeOnce(t *testing.T) {
 		}
 	}
 	second, err := os.ReadFile(s.Certificate("server"))
-	if err != nil || string(second) != string(first) {
+	if err != nil || !bytes.Equal(second, first) {
 		t.Fatalf("a second Ensure made another certificate (%v)", err)
 	}
 

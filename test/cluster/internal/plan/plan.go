@@ -89,10 +89,10 @@ func (c Cluster) Networks() []netip.Prefix {
 }
 
 // APIServerURL is what every client uses.
-func (c Cluster) APIServerURL() string { return fmt.Sprintf("https://%s:6443", c.HostAddress()) }
+func (c Cluster) APIServerURL() string { return fmt.Sprintf("https://%s:6443", c.HostAddress()) } //nolint:nosprintfhostport // The plan has IPv4 addresses only.
 
 // EtcdURL is what kube-apiserver uses.
-func (c Cluster) EtcdURL() string { return fmt.Sprintf("http://%s:2379", c.LoopbackAddress()) }
+func (c Cluster) EtcdURL() string { return fmt.Sprintf("http://%s:2379", c.LoopbackAddress()) } //nolint:nosprintfhostport // The plan has IPv4 addresses only.
 
 // CgroupRoot is the directory, in every cgroup hierarchy, below which all processes of the cluster live.
 func (c Cluster) CgroupRoot() string { return "/porpoise-cluster/" + c.Name }

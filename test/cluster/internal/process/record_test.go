@@ -48,7 +48,9 @@ func TestKillEndsExactlyTheRecordedProcess(t *testing.T) {
 	if err := record.Kill(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("the process ended by itself, not by Kill")
+	}
 	if record.Alive() {
 		t.Error("alive after Kill")
 	}

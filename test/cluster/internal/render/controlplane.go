@@ -52,7 +52,7 @@ func ControlPlane(c plan.Cluster, component, binDir string) []string {
 }
 
 func etcdFlags(c plan.Cluster) []string {
-	peer := fmt.Sprintf("http://%s:2380", c.LoopbackAddress())
+	peer := fmt.Sprintf("http://%s:2380", c.LoopbackAddress()) //nolint:nosprintfhostport // The plan has IPv4 addresses only.
 	return []string{
 		"--name=default",
 		"--data-dir=" + c.Path("etcd"),
