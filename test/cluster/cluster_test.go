@@ -258,6 +258,6 @@ func (f *fixture) eventually(what string, check func() error) {
 		if time.Now().After(deadline) {
 			f.t.Fatalf("%s: not within a minute: %v", what, err)
 		}
-		time.Sleep(200 * time.Millisecond)
+		<-time.After(200 * time.Millisecond)
 	}
 }
