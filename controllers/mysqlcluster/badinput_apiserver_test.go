@@ -217,7 +217,7 @@ func TestOwnedOptionAndUnknownVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitCondition(t, cluster, v1.ConditionStalled, metav1.ConditionTrue, "UnknownVersion",
-		`spec.version: "9.9" is not known to this operator; known are 8.4, 9.7`, "spec.config", "gtid")
+		`spec.version: "9.9": not known to this operator; allowed are 8.4, 9.7`, "spec.config", "gtid")
 	waitEvent(t, cluster, "UnknownVersion", "9.9")
 	eventually(t, func() error {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {

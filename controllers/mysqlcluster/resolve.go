@@ -64,7 +64,7 @@ func (s *scope) image() (image, from string, err error) {
 		return pinned.Shape.Image, version, nil
 	}
 	if image, err = s.options.Images.Resolve(version); err != nil {
-		return "", "", fmt.Errorf("resolve the image: %w", err)
+		return "", "", err // It becomes a condition's message, which begins with the field.
 	}
 	return image, version, nil
 }

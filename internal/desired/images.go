@@ -31,14 +31,14 @@ func ParseImageMap(raw []byte) (ImageMap, error) {
 	return file.Images, nil
 }
 
-// Resolve returns the image of a version, or an error that names the versions known.
+// Resolve returns the image of a version, or an error that begins with the field, for people, and names the versions known.
 func (m ImageMap) Resolve(version string) (string, error) {
 	if image, ok := m[version]; ok {
 		return image, nil
 	}
 	known := slices.Sorted(maps.Keys(m))
 	if len(known) == 0 {
-		return "", fmt.Errorf("spec.version: %q is not known, since the operator's image map is empty; set spec.image", version)
+		return "", fmt.Errorf("spec.version: %q: not known to this operator, whose image map is empty; set spec.image", version)
 	}
-	return "", fmt.Errorf("spec.version: %q is not known to this operator; known are %s; set spec.image to use another", version, strings.Join(known, ", "))
+	return "", fmt.Errorf("spec.version: %q: not known to this operator; allowed are %s; set spec.image to use another", version, strings.Join(known, ", "))
 }

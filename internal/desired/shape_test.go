@@ -111,7 +111,7 @@ func TestImageMap(t *testing.T) {
 		t.Errorf("Resolve(9.7) = %q, %v", image, err)
 	}
 	_, err = m.Resolve("9.9")
-	if want := `spec.version: "9.9" is not known to this operator; known are 8.4, 9.7; set spec.image to use another`; err == nil || err.Error() != want {
+	if want := `spec.version: "9.9": not known to this operator; allowed are 8.4, 9.7; set spec.image to use another`; err == nil || err.Error() != want {
 		t.Errorf("Resolve(9.9): %v, want %s", err, want)
 	}
 	for _, bad := range []string{"images: [a]", "images: {\"9.7\": \"\"}", "other: {}"} {
