@@ -55,7 +55,7 @@ porpoise below $XDG_CACHE_HOME or ~/.cache.`,
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&s.out, "out", "bin/images", "folder for the images and their list")
-	root.AddCommand(operatorCommand(&s), mysqlCommand(&s), mysqlHostCommand(), listCommand(&s), pushCommand(&s))
+	root.AddCommand(operatorCommand(&s), mysqlCommand(&s), mysqlHostCommand(), listCommand(&s), manifestsCommand(&s), pushCommand(&s))
 	return root
 }
 

@@ -44,6 +44,13 @@ func TestList(t *testing.T) {
 	}
 }
 
+func TestManifestsNameTheBuiltImages(t *testing.T) {
+	got, err := run(t, "manifests", "--root", "../..")
+	if err != nil || !strings.Contains(got, "image: porpoise.dev/porpoise-operator:dev-1\n") || !strings.Contains(got, `"9.7": registry/mysql@sha256:1`) {
+		t.Errorf("error %v, manifests\n%s", err, got)
+	}
+}
+
 func TestBadArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		"list -o yaml":             "want table, json, ref, archive or version",

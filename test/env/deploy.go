@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"github.com/porpoise-dev/porpoise/internal/release/image"
+	"github.com/porpoise-dev/porpoise/internal/release/install"
 )
 
 // LabelCreatedBy marks what was installed by Options.CreatedBy.
@@ -71,52 +71,13 @@ func (e *Env) applyOperator(ctx context.Context, objects []*unstructured.Unstruc
 	return nil
 }
 
-// renderOperator builds config/default. The references of the images in it give way to those that were built, as in
-// hack/deploy.
+// renderOperator renders config/default with the images that were built, as hack/deploy does.
 func (e *Env) renderOperator() ([]*unstructured.Unstructured, error) {
-	path := filepath.Join(e.run.root, "config", "default")
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), path)
-	if err != nil {
-		return nil, fmt.Errorf("build %s: %w", path, err)
-	}
-	text, err := resources.AsYaml()
-	if err != nil {
-		return nil, fmt.Errorf("build %s: %w", path, err)
-	}
-	operator, err := e.Images.Find(image.NameOperator)
+	text, err := install.Render(e.run.root, e.Images)
 	if err != nil {
 		return nil, err
 	}
-	mysql, err := e.Images.Find(image.NameMySQL)
-	if err != nil {
-		return nil, err
-	}
-	return decodeAll(replaceImages(string(text), map[string]string{
-		"porpoise.dev/porpoise-operator:dev":  operator.DeployRef(),
-		"porpoise.dev/mysql:" + mysql.Version: mysql.DeployRef(),
-	}))
-}
-
-// replaceImages replaces whole references only: …:dev in …:dev-1234 stays.
-func replaceImages(text string, references map[string]string) string {
-	for old, fresh := range references {
-		var out strings.Builder
-		for {
-			before, after, found := strings.Cut(text, old)
-			out.WriteString(before)
-			if !found {
-				break
-			}
-			if after != "" && strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@", rune(after[0])) {
-				out.WriteString(old)
-			} else {
-				out.WriteString(fresh)
-			}
-			text = after
-		}
-		text = out.String()
-	}
-	return text
+	return decodeAll(string(text))
 }
 
 func decodeAll(text string) ([]*unstructured.Unstructured, error) {

@@ -94,13 +94,6 @@ func TestSettingsComeFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestOnlyWholeReferencesAreReplaced(t *testing.T) {
-	got := replaceImages("a: p/op:dev\nb: p/op:dev-12\nc: 'p/op:dev'", map[string]string{"p/op:dev": "r/op@sha256:1"})
-	if want := "a: r/op@sha256:1\nb: p/op:dev-12\nc: 'r/op@sha256:1'"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestTheOperatorIsRenderedWithTheBuiltImages(t *testing.T) {
 	r, err := newRunner(Options{})
 	if err != nil {
