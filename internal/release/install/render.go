@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -29,6 +30,9 @@ const (
 	operatorName = "porpoise.dev/porpoise-operator"
 	mysqlName    = "porpoise.dev/mysql"
 )
+
+// labelVersion tells the operator's version, by which `kubectl porpoise version` finds it.
+const labelVersion = "app.kubernetes.io/version"
 
 // Render returns the manifests of config/default, as YAML, with the images of the manifest. root is the folder of the
 // work tree. An image that was not built is an image.ErrNotBuilt.
@@ -99,7 +103,7 @@ func edit(files filesys.FileSystem, path string, change func([]byte) ([]byte, er
 	return nil
 }
 
-// setOperator does what `kustomize edit set image` does.
+// setOperator does what `kustomize edit set image` does, and sets the version.
 func setOperator(text []byte, operator image.Built) ([]byte, error) {
 	var k types.Kustomization
 	if err := k.Unmarshal(text); err != nil {
@@ -107,7 +111,25 @@ func setOperator(text []byte, operator image.Built) ([]byte, error) {
 	}
 	k.Images = slices.DeleteFunc(k.Images, func(i types.Image) bool { return i.Name == operatorName })
 	k.Images = append(k.Images, imageOf(operatorName, operator.DeployRef()))
+	version, err := labelOf(operator.Version)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range k.Labels {
+		if _, ok := l.Pairs[labelVersion]; ok {
+			l.Pairs[labelVersion] = version
+		}
+	}
 	return yaml.Marshal(k)
+}
+
+// labelOf returns a version as the value of a label, where a plus is not allowed.
+func labelOf(version string) (string, error) {
+	value := strings.ReplaceAll(version, "+", "_")
+	if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
+		return "", fmt.Errorf("version %q of the operator's image: it cannot be a label: %s", version, strings.Join(problems, "; "))
+	}
+	return value, nil
 }
 
 // imageOf says that the image of a name is to become that of a reference.

@@ -91,6 +91,28 @@ func TestTheManagerKnowsTheImageItRunsFrom(t *testing.T) {
 	}
 }
 
+// TestTheVersionIsThatOfTheBuild: `kubectl porpoise version` reads it from the Deployment.
+func TestTheVersionIsThatOfTheBuild(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.2.0-14-g2ab17c3-dirty": "v1.2.0-14-g2ab17c3-dirty",
+		"v1.2.0+build.7":           "v1.2.0_build.7", // a plus is allowed in a version and not in a label
+	} {
+		d, _ := render(t, built(image.Built{Ref: "porpoise.dev/porpoise-operator:dev-1", Version: version}, image.Built{Version: "9.7.4"}))
+		for name, labels := range map[string]map[string]string{"Deployment": d.Labels, "pod": d.Spec.Template.Labels} {
+			if got := labels[labelVersion]; got != want {
+				t.Errorf("%s of %s: label %s is %q, want %q", name, version, labelVersion, got, want)
+			}
+		}
+		if _, there := d.Spec.Selector.MatchLabels[labelVersion]; there {
+			t.Error("the version is in the selector, which cannot be changed")
+		}
+	}
+	images := built(image.Built{Ref: "porpoise.dev/porpoise-operator:dev-1", Version: "-nonsense"}, image.Built{Version: "9.7.4"})
+	if _, err := Render(root, images); err == nil || !strings.Contains(err.Error(), `"-nonsense"`) {
+		t.Errorf("error %v, want one that names the version", err)
+	}
+}
+
 func TestWhatWasNotBuiltIsNamed(t *testing.T) {
 	images := built(image.Built{}, image.Built{})
 	images.Images = images.Images[:1]
