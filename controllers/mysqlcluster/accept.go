@@ -22,13 +22,18 @@ const (
 )
 
 // accept lets the target image check the configuration before any instance is touched, and keeps the verdict with the
-// revision. A revision that was rejected is not tried again until what was checked changes.
+// revision. A revision that was rejected is not tried again until what was checked changes. The pods of a cluster that has
+// nothing to lose yet start meanwhile, and wait: where the check passes, as it nearly always does, they have not waited.
 func accept(ctx context.Context, s *scope) (Result, error) {
 	if err := s.acceptShape(ctx); err != nil {
 		return Result{}, err
 	}
 	if s.target == nil {
 		s.target = s.newestAccepted()
+	}
+	if s.target == nil && s.unjudged && s.unfounded() {
+		hash := s.shape.Revision()
+		s.target, s.tentative = &desired.StoredRevision{Name: naming.Revision(s.cluster.Name, hash), Hash: hash, Shape: *s.shape}, true
 	}
 	return Continue(), nil
 }
@@ -38,6 +43,7 @@ func (s *scope) acceptShape(ctx context.Context) error {
 		return nil
 	}
 	hash, check := s.shape.Revision(), s.shape.CheckHash(s.cluster.Spec.Version)
+	s.unjudged = true
 	if stored, ok := s.live.revisions[hash]; ok && stored.Verdict.Check == check {
 		return s.settle(ctx, stored.Verdict)
 	}
@@ -60,6 +66,7 @@ func (s *scope) acceptShape(ctx context.Context) error {
 // settle keeps the verdict, and makes an accepted revision the target.
 func (s *scope) settle(ctx context.Context, verdict desired.Verdict) error {
 	hash := s.shape.Revision()
+	s.unjudged = false
 	verdict.ResolvedFrom = s.resolvedFrom
 	number := s.number(hash)
 	want := desired.Revision(s.in, *s.shape, verdict, number)

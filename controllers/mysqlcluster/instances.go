@@ -58,6 +58,8 @@ func (s *scope) rolloutInstance(name string) rollout.Instance {
 		TemplateObserved: set.Status.ObservedGeneration >= set.Generation,
 	}
 	_, i.Broken = s.trouble[name]
+	// An instance that has never had anything to do follows a corrected specification at once, without any handshake.
+	i.Broken = i.Broken || s.unfounded()
 	if pod := s.live.pods[name]; pod != nil {
 		i.HasPod = true
 		i.Revision = pod.Annotations[naming.AnnotationRevision]
@@ -135,7 +137,7 @@ func (s *scope) shapeOf(name string, set *appsv1.StatefulSet) *desired.Shape {
 
 // topology tells the topology lane what is wanted. It keeps its record while the specification is invalid.
 func topology(ctx context.Context, s *scope) (Result, error) {
-	if s.foreign || s.live.topology == nil && s.invalid {
+	if s.foreign || s.live.topology == nil && !s.mayFound() {
 		return Continue(), nil
 	}
 	if s.invalid {
@@ -144,6 +146,21 @@ func topology(ctx context.Context, s *scope) (Result, error) {
 	}
 	acks := desired.Acks(&s.cluster.Spec)
 	return Continue(), s.apply(ctx, desired.Topology(s.in, desired.Instances(s.cluster), acks, s.plan.Restarting), s.live.topology)
+}
+
+// mayFound tells whether the record may be made, upon which the topology lane initialises instances: their configuration
+// is accepted, and every volume is seen without the mark of a blank one. Without the second a volume could be deleted with
+// the cluster although it holds data.
+func (s *scope) mayFound() bool {
+	if s.invalid || s.target == nil || s.tentative {
+		return false
+	}
+	for _, name := range s.wanted() {
+		if claim := s.live.claims[naming.DataClaim(name)]; claim == nil || isBlank(claim) {
+			return false
+		}
+	}
+	return true
 }
 
 // restart deletes the pods that the plan replaces. They come back at the revision of their template.

@@ -79,6 +79,9 @@ func (s *scope) formerChild() string {
 	for _, set := range s.live.statefulSets {
 		objects = append(objects, set)
 	}
+	for _, claim := range s.live.claims {
+		objects = append(objects, claim)
+	}
 	for _, secret := range s.live.secrets {
 		objects = append(objects, secret)
 	}

@@ -50,8 +50,12 @@ type scope struct {
 	// shape that the specification resolves to; nil: it does not.
 	shape        *desired.Shape
 	resolvedFrom string
+	// unjudged is true while the shape has no verdict.
+	unjudged bool
 	// target is the newest accepted revision, which instances are to run; nil: none yet.
 	target *desired.StoredRevision
+	// tentative is true while the target is still being checked: its pods may be made, but nothing is written to a volume.
+	tentative bool
 	// plan of the rollout.
 	plan rollout.Decision
 	// trouble says of an instance what keeps its pod from running.

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/porpoise-dev/porpoise/internal/desired"
 	"github.com/porpoise-dev/porpoise/internal/naming"
@@ -41,10 +42,13 @@ func (s *scope) keepClaim(ctx context.Context, instance string) error {
 	storage := s.cluster.Spec.Storage
 	claim := s.live.claims[naming.DataClaim(instance)]
 	if claim == nil {
-		return s.apply(ctx, desired.DataClaim(s.in, instance, storage.Size, storage.StorageClassName), nil)
+		return s.makeClaim(ctx, instance)
 	}
 	if !claim.DeletionTimestamp.IsZero() {
 		return nil // A claim that goes is made anew once it is gone.
+	}
+	if s.tentative {
+		return nil // A cache that is behind must not make a volume blank again.
 	}
 	size := storage.Size
 	if has := claimSize(claim); size.Cmp(has) <= 0 {
@@ -62,7 +66,34 @@ func (s *scope) keepClaim(ctx context.Context, instance string) error {
 	if class != nil && claim.Spec.StorageClassName != nil {
 		class = claim.Spec.StorageClassName
 	}
-	return s.apply(ctx, desired.DataClaim(s.in, instance, size, class), claim)
+	return s.apply(ctx, desired.DataClaim(s.in, instance, desired.Volume{Size: size, Class: class}), claim)
+}
+
+// makeClaim makes a claim that the cache does not have. A blank one takes over nothing but another blank one.
+func (s *scope) makeClaim(ctx context.Context, instance string) error {
+	storage := s.cluster.Spec.Storage
+	want := desired.DataClaim(s.in, instance, desired.Volume{Size: storage.Size, Class: storage.StorageClassName, Blank: s.tentative})
+	_, err := s.applier.Apply(ctx, want, nil, func(object client.Object) bool {
+		claim, ok := object.(*corev1.PersistentVolumeClaim)
+		return s.owned(object) && (!s.tentative || ok && isBlank(claim))
+	})
+	return s.absorb(err)
+}
+
+// isBlank tells whether nothing can have been written to the volume of a claim. The mark is taken away before the record
+// exists that lets an instance be initialised (see mayFound), and never comes back.
+func isBlank(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Annotations[naming.AnnotationBlank] == "true"
+}
+
+// unfounded tells whether there is nothing yet that could be lost: no record, and no volume that may hold data.
+func (s *scope) unfounded() bool {
+	for _, claim := range s.live.claims {
+		if !isBlank(claim) {
+			return false
+		}
+	}
+	return s.live.topology == nil
 }
 
 func (s *scope) mayGrow(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {

@@ -63,7 +63,7 @@ func children(in desired.Input) map[string]struct {
 		live client.Object
 	}{
 		"statefulset":    {desired.StatefulSet(in, shape, "orders-0"), &appsv1.StatefulSet{}},
-		"claim":          {desired.DataClaim(in, "orders-0", in.Cluster.Spec.Storage.Size, nil), &corev1.PersistentVolumeClaim{}},
+		"claim":          {desired.DataClaim(in, "orders-0", desired.Volume{Size: in.Cluster.Spec.Storage.Size}), &corev1.PersistentVolumeClaim{}},
 		"service":        {desired.ServiceInstances(in), &corev1.Service{}},
 		"serviceaccount": {desired.ServiceAccount(in), &corev1.ServiceAccount{}},
 		"secret":         {desired.AccountSecret(in, "orders-app", desired.Account{Username: "app", Password: "p", Database: "app", CA: []byte("PEM")}), &corev1.Secret{}},
@@ -145,14 +145,14 @@ func TestApplyRemovesWhatIsNoLongerDesired(t *testing.T) {
 		return live
 	}
 	size := in.Cluster.Spec.Storage.Size
-	if _, err := a.Apply(t.Context(), desired.DataClaim(in, "orders-0", size, nil), nil, nobody); err != nil {
+	if _, err := a.Apply(t.Context(), desired.DataClaim(in, "orders-0", desired.Volume{Size: size}), nil, nobody); err != nil {
 		t.Fatal(err)
 	}
 	if len(claim().OwnerReferences) != 1 {
 		t.Fatal("a claim to be deleted with its cluster has no owner")
 	}
 	in.Cluster.Spec.Storage.ReclaimPolicy = v1.ReclaimRetain
-	if wrote, err := a.Apply(t.Context(), desired.DataClaim(in, "orders-0", size, nil), claim(), nobody); err != nil || !wrote {
+	if wrote, err := a.Apply(t.Context(), desired.DataClaim(in, "orders-0", desired.Volume{Size: size}), claim(), nobody); err != nil || !wrote {
 		t.Fatalf("wrote %t, %v", wrote, err)
 	}
 	if len(claim().OwnerReferences) != 0 {

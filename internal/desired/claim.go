@@ -9,22 +9,34 @@ import (
 	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
-// DataClaim is the volume of an instance. It carries the cluster id of its data. The cluster owns it only with reclaim
-// policy Delete: a kept volume has no owner, so that nothing deletes it. class is the class to ask for, nil: the default.
-func DataClaim(in Input, instance string, size resource.Quantity, class *string) *corev1ac.PersistentVolumeClaimApplyConfiguration {
+// Volume is what is asked of an instance's volume.
+type Volume struct {
+	Size resource.Quantity
+	// Class of storage; nil: the default one.
+	Class *string
+	// Blank is true while nothing may be written to it.
+	Blank bool
+}
+
+// DataClaim is the volume of an instance. It carries the cluster id of its data. The cluster owns it only while it is
+// blank or with reclaim policy Delete: a kept volume has no owner, so that nothing deletes it.
+func DataClaim(in Input, instance string, volume Volume) *corev1ac.PersistentVolumeClaimApplyConfiguration {
 	cluster := in.Cluster
 	spec := corev1ac.PersistentVolumeClaimSpec().
 		WithAccessModes(corev1.ReadWriteOnce).
 		WithResources(corev1ac.VolumeResourceRequirements().
-			WithRequests(corev1.ResourceList{corev1.ResourceStorage: size}))
-	if class != nil {
-		spec.WithStorageClassName(*class)
+			WithRequests(corev1.ResourceList{corev1.ResourceStorage: volume.Size}))
+	if volume.Class != nil {
+		spec.WithStorageClassName(*volume.Class)
 	}
 	claim := corev1ac.PersistentVolumeClaim(naming.DataClaim(instance), cluster.Namespace).
 		WithLabels(naming.InstanceLabels(cluster.Name, instance)).
 		WithAnnotations(map[string]string{naming.AnnotationClusterID: in.ClusterID}).
 		WithSpec(spec)
-	if cluster.Spec.Storage.ReclaimPolicy == v1.ReclaimDelete {
+	if volume.Blank {
+		claim.WithAnnotations(map[string]string{naming.AnnotationBlank: "true"})
+	}
+	if volume.Blank || cluster.Spec.Storage.ReclaimPolicy == v1.ReclaimDelete {
 		claim.WithOwnerReferences(OwnerReference(cluster))
 	}
 	return claim

@@ -89,7 +89,7 @@ func installAgent(in Input, shape Shape) *corev1ac.ContainerApplyConfiguration {
 		corev1.ResourceMemory: resource.MustParse("32Mi"),
 	}
 	enough := corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse("500m"),
+		corev1.ResourceCPU:    resource.MustParse("1"),
 		corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}
 	return container(ContainerAgent, in.OperatorImage, shape).

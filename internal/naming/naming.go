@@ -26,6 +26,9 @@ const (
 	AnnotationRevision = "porpoise.dev/revision"
 	// AnnotationClusterID on a volume claim: the cluster id that its data belongs to.
 	AnnotationClusterID = "porpoise.dev/cluster-id"
+	// AnnotationBlank on a volume claim: "true" until something may be written to its volume. A blank volume goes with its
+	// cluster whatever the reclaim policy says.
+	AnnotationBlank = "porpoise.dev/blank"
 	// AnnotationAdopt on a MySQLCluster: the cluster id of kept volumes that it may take over.
 	AnnotationAdopt = "porpoise.dev/adopt-volumes-of"
 )

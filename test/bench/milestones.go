@@ -31,10 +31,10 @@ type milestone struct {
 // no watch showed by itself is found with the next.
 var milestones = []milestone{
 	{"accept: check the spec, make certificates and accounts", func(s *seen) bool { return s.check != nil }},
-	{"check: a pod runs mysqld --validate-config", func(s *seen) bool { return checkEnded(s.check) || len(s.pods) > 0 }},
 	{"make objects: claims, StatefulSets, Services", func(s *seen) bool { return len(s.pods) >= s.instances }},
 	{"schedule: volumes bound, pods placed", func(s *seen) bool { return s.allPods(podScheduled) }},
 	{"start containers: install the agent, start it", func(s *seen) bool { return s.allPods(mysqldRuns) }},
+	{"check: what is left of it when the containers run, and the record", func(s *seen) bool { return s.topology != nil }},
 	{"initialise: mysqld --initialize on all instances at once", func(s *seen) bool { return s.promoting() || s.pastInitialize() }},
 	{"start the primary's mysqld, record it and the members", (*seen).promoting},
 	{"promote: open the primary for its agent", func(s *seen) bool { return s.promoting() && s.topology.Status.Reason != porpoisev1.TopologyPromoting }},
@@ -72,10 +72,6 @@ func (s *seen) pastInitialize() bool {
 
 // routed: clients reach the primary, and each commit is acknowledged as often as wanted.
 func (s *seen) routed() bool { return s.topology != nil && s.topology.Status.Routed }
-
-func checkEnded(pod *corev1.Pod) bool {
-	return pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
-}
 
 func podScheduled(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 

@@ -56,10 +56,10 @@ func TestEachMilestoneIsReachedInItsTurn(t *testing.T) {
 	// After each of these groups exactly one more milestone is reached.
 	groups := [][]watch.Event{
 		{podEvent("c", "config-check", nil)},
-		{podEvent("c", "config-check", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},
 		{podEvent("a", "instance", nil), podEvent("b", "instance", nil), podEvent("d", "instance", nil)},
 		{podEvent("a", "instance", placed), podEvent("b", "instance", placed), podEvent("d", "instance", placed)},
 		{podEvent("a", "instance", running), podEvent("b", "instance", running), podEvent("d", "instance", running)},
+		{topologyEvent(func(*porpoisev1.MySQLTopologyStatus) {})},
 		{started},
 		{topologyEvent(state(porpoisev1.TopologyPromoting, false))},
 		{topologyEvent(state(porpoisev1.TopologyWaitingForMembers, false))},
