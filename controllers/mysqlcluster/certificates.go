@@ -34,18 +34,13 @@ func certificates(ctx context.Context, s *scope) (Result, error) {
 		return Result{}, err
 	}
 	s.trust = ca.pem
-	manager := []pki.Leaf{pki.ManagerLeaf()}
-	ends, err := s.keepLeaves(ctx, ca, naming.SecretManagerTLS(s.cluster.Name), "", manager)
-	if err != nil {
-		return Result{}, err
-	}
-	for _, instance := range append(s.wanted(), s.leaving()...) {
-		leaves := []pki.Leaf{pki.InstanceLeaf(s.cluster.Name, s.cluster.Namespace, instance), pki.ReplicationLeaf()}
-		end, err := s.keepLeaves(ctx, ca, naming.SecretInstanceTLS(instance), instance, leaves)
+	var ends time.Time
+	for _, l := range s.leafSecrets() {
+		end, err := s.keepLeaves(ctx, ca, l.name, l.instance, l.leaves)
 		if err != nil {
 			return Result{}, err
 		}
-		if end.Before(ends) {
+		if ends.IsZero() || end.Before(ends) {
 			ends = end
 		}
 	}
@@ -53,6 +48,26 @@ func certificates(ctx context.Context, s *scope) (Result, error) {
 	s.certificateMessage = fmt.Sprintf("valid until %s, renewed from %s on", ends.UTC().Format(time.DateOnly), renewal.UTC().Format(time.DateOnly))
 	s.requeueAfter(max(renewal.Sub(s.now), time.Minute))
 	return Continue(), nil
+}
+
+// leafSecret is a Secret that holds leaves; instance names the one that they belong to, empty: none.
+type leafSecret struct {
+	name, instance string
+	leaves         []pki.Leaf
+}
+
+// leafSecrets lists all Secrets with leaves of the cluster.
+func (s *scope) leafSecrets() []leafSecret {
+	name, namespace := s.cluster.Name, s.cluster.Namespace
+	out := []leafSecret{
+		{name: naming.SecretManagerTLS(name), leaves: []pki.Leaf{pki.ManagerLeaf()}},
+		{name: naming.SecretViewerTLS(name), leaves: []pki.Leaf{pki.ViewerLeaf()}},
+	}
+	for _, instance := range append(s.wanted(), s.leaving()...) {
+		leaves := []pki.Leaf{pki.InstanceLeaf(name, namespace, instance), pki.ReplicationLeaf()}
+		out = append(out, leafSecret{name: naming.SecretInstanceTLS(instance), instance: instance, leaves: leaves})
+	}
+	return out
 }
 
 // keepAuthority returns the stored authority while it is good, or else makes a new one. Leaves of a lost one stay good,

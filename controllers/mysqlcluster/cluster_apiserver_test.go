@@ -78,7 +78,7 @@ func TestChildrenAndOwnership(t *testing.T) {
 	want := []string{
 		"MySQLTopology/orders", "NetworkPolicy/orders-instances", "PodDisruptionBudget/orders", "ServiceAccount/orders-instance",
 		"Service/orders-instances", "Service/orders-ro", "Service/orders-rw",
-		"Secret/orders-admin", "Secret/orders-app", "Secret/orders-ca", "Secret/orders-manager-tls",
+		"Secret/orders-admin", "Secret/orders-app", "Secret/orders-ca", "Secret/orders-manager-tls", "Secret/orders-viewer-tls",
 	}
 	for i := range 3 {
 		name := naming.Instance("orders", i)

@@ -80,13 +80,16 @@ func (c *certStore) adminClient() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.pool, ServerName: c.cfg.ReportHost}
 }
 
-// isManager says whether a request comes from the manager.
-func isManager(state *tls.ConnectionState) bool {
+// callerOf returns the common name by which the cluster's CA knows who sends a request; empty: it does not.
+func callerOf(state *tls.ConnectionState) string {
 	if state == nil || len(state.VerifiedChains) == 0 {
-		return false
+		return ""
 	}
 	subject := state.VerifiedChains[0][0].Subject
-	return subject.CommonName == naming.CertCNManager && len(subject.Organization) == 1 && subject.Organization[0] == naming.CertOrganization
+	if len(subject.Organization) != 1 || subject.Organization[0] != naming.CertOrganization {
+		return ""
+	}
+	return subject.CommonName
 }
 
 // watchFiles looks at the certificate files until ctx ends: polling a few small files survives every way in which a

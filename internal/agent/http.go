@@ -8,12 +8,15 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
 const (
@@ -35,9 +38,9 @@ func (a *Agent) handler() http.Handler {
 	mux.HandleFunc("GET "+agentapi.PathHealth, a.serveHealth)
 	mux.HandleFunc("GET "+agentapi.PathReady, a.serveReady)
 	mux.Handle("GET "+agentapi.PathMetrics, promhttp.HandlerFor(a.metrics(), promhttp.HandlerOpts{}))
-	mux.Handle("GET "+agentapi.PathStatus, a.managerOnly(a.serveStatus))
-	mux.Handle("GET "+agentapi.PathStream, a.managerOnly(a.serveStream))
-	mux.Handle("POST "+agentapi.PathCommand, a.managerOnly(a.serveCommand))
+	mux.Handle("GET "+agentapi.PathStatus, a.only(readers, a.serveStatus))
+	mux.Handle("GET "+agentapi.PathStream, a.only(readers, a.serveStream))
+	mux.Handle("POST "+agentapi.PathCommand, a.only(commanders, a.serveCommand))
 	return mux
 }
 
@@ -72,11 +75,18 @@ func (a *Agent) serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-func (a *Agent) managerOnly(next http.HandlerFunc) http.Handler {
+// Who may read, and who may command, by common name.
+var (
+	readers    = []string{naming.CertCNManager, naming.CertCNViewer}
+	commanders = []string{naming.CertCNManager}
+)
+
+// only lets those in whose client certificate carries one of the names.
+func (a *Agent) only(names []string, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isManager(r.TLS) {
-			a.garbage.log("unauthorized "+r.URL.Path, "Refused a request without the manager's certificate", errors.New(r.RemoteAddr))
-			a.answerError(w, refuse(agentapi.ErrUnauthorized, "a client certificate of the manager is needed"))
+		if !slices.Contains(names, callerOf(r.TLS)) {
+			a.garbage.log("unauthorized "+r.URL.Path, "Refused a request without a client certificate that allows it", errors.New(r.RemoteAddr))
+			a.answerError(w, refuse(agentapi.ErrUnauthorized, "a client certificate of %s is needed", strings.Join(names, " or ")))
 			return
 		}
 		next(w, r)

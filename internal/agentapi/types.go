@@ -15,8 +15,9 @@ const HeartbeatInterval = 500 * time.Millisecond
 // MaxCommandBytes bounds a command's body; a larger one is refused unread.
 const MaxCommandBytes = 1 << 20
 
-// Paths of the HTTPS API. Those under /v1 need a client certificate whose common name is naming.CertCNManager; PathHealth,
-// PathReady and PathMetrics need none, so that kubelet and Prometheus can ask.
+// Paths of the HTTPS API. Those under /v1 need a client certificate whose common name is naming.CertCNManager or, to read
+// PathStatus and PathStream alone, naming.CertCNViewer; PathHealth, PathReady and PathMetrics need none, so that kubelet
+// and Prometheus can ask.
 const (
 	PathStatus  = "/v1/status"
 	PathStream  = "/v1/status/stream"

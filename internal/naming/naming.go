@@ -84,6 +84,7 @@ const (
 const (
 	CertOrganization  = "porpoise"
 	CertCNManager     = "porpoise-manager"
+	CertCNViewer      = "porpoise-viewer"
 	CertCNInstance    = "porpoise-instance"
 	CertCNReplication = "porpoise-replication"
 )
@@ -139,6 +140,10 @@ func SecretCA(cluster string) string { return cluster + "-ca" }
 
 // SecretManagerTLS returns the name of the Secret with the client certificate by which the manager talks to agents.
 func SecretManagerTLS(cluster string) string { return cluster + "-manager-tls" }
+
+// SecretViewerTLS returns the name of the Secret with the client certificate by which people read what agents report. It
+// commands nothing.
+func SecretViewerTLS(cluster string) string { return cluster + "-viewer-tls" }
 
 // SecretInstanceTLS returns the name of the Secret with an instance's certificates.
 func SecretInstanceTLS(instance string) string { return instance + "-tls" }

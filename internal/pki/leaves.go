@@ -33,3 +33,6 @@ func ReplicationLeaf() Leaf { return Leaf{CommonName: naming.CertCNReplication, 
 
 // ManagerLeaf is the certificate by which the manager talks to agents.
 func ManagerLeaf() Leaf { return Leaf{CommonName: naming.CertCNManager, Client: true} }
+
+// ViewerLeaf is the certificate by which people read what agents report; it commands nothing.
+func ViewerLeaf() Leaf { return Leaf{CommonName: naming.CertCNViewer, Client: true} }

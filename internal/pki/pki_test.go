@@ -84,6 +84,7 @@ func TestJudge(t *testing.T) {
 		"another's key":          {KeyPair{Certificate: pair.Certificate, Key: issue(t, a, leaf, now).Key}, leaf, bundle, now, "belong together"},
 		"another instance's":     {pair, InstanceLeaf("orders", "shop", "orders-1"), bundle, now, "host names"},
 		"another name":           {pair, ManagerLeaf(), bundle, now, "instead of porpoise-manager"},
+		"a viewer's":             {issue(t, a, ViewerLeaf(), now), ManagerLeaf(), bundle, now, "instead of porpoise-manager"},
 		"another authority's":    {issue(t, stranger, leaf, now), leaf, bundle, now, "not trusted"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,6 +145,7 @@ func TestSubjects(t *testing.T) {
 	for name, leaf := range map[string]Leaf{
 		"/O=porpoise/CN=porpoise-replication": ReplicationLeaf(),
 		"/O=porpoise/CN=porpoise-manager":     ManagerLeaf(),
+		"/O=porpoise/CN=porpoise-viewer":      ViewerLeaf(),
 		"/O=porpoise/CN=porpoise-instance":    InstanceLeaf("orders", "shop", "orders-0"),
 	} {
 		certificate, _, err := readPair(issue(t, newAuthority(t, now), leaf, now))

@@ -28,7 +28,7 @@ import (
 // maxStatusBytes bounds an agent's answer: whoever holds the pod must not fill this machine's memory.
 const maxStatusBytes = 16 << 20
 
-// ForwardingAsker asks agents through port-forwards, with the manager's client certificate.
+// ForwardingAsker asks agents through port-forwards, with the viewers' client certificate.
 type ForwardingAsker struct {
 	Client client.Client
 	// Dial opens a connection to a port of a pod.
@@ -94,7 +94,7 @@ func (a ForwardingAsker) Ask(ctx context.Context, cluster, namespace string, pod
 	return answers, nil
 }
 
-// identity is the manager's client certificate and the authority that agents' certificates come from.
+// identity is the viewers' client certificate and the authority that agents' certificates come from.
 type identity struct {
 	certificate tls.Certificate
 	authorities *x509.CertPool
@@ -110,7 +110,7 @@ func (i identity) For(host string) *tls.Config {
 
 // identity returns a note instead when the certificate cannot be had.
 func (a ForwardingAsker) identity(ctx context.Context, cluster, namespace string) (identity, string) {
-	name := naming.SecretManagerTLS(cluster)
+	name := naming.SecretViewerTLS(cluster)
 	secret := &corev1.Secret{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
 	switch {

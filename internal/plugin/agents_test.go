@@ -79,7 +79,7 @@ func (a authority) issue(name string, hosts ...string) (certPEM, keyPEM []byte) 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
-// agent serves a status to the manager's certificate only.
+// agent serves a status to the viewers' certificate only.
 func (a authority) agent(host string, handler http.HandlerFunc) string {
 	a.t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -96,16 +96,16 @@ func (a authority) agent(host string, handler http.HandlerFunc) string {
 	return server.Listener.Addr().String()
 }
 
-func (a authority) managerSecret() *corev1.Secret {
-	certPEM, keyPEM := a.issue(naming.CertCNManager)
+func (a authority) viewerSecret() *corev1.Secret {
+	certPEM, keyPEM := a.issue(naming.CertCNViewer)
 	s := &corev1.Secret{Data: map[string][]byte{naming.FileCA: a.pem, naming.FileTLSCert: certPEM, naming.FileTLSKey: keyPEM}}
-	s.Name, s.Namespace = naming.SecretManagerTLS("orders"), "shop"
+	s.Name, s.Namespace = naming.SecretViewerTLS("orders"), "shop"
 	return s
 }
 
 func serveStatus(st *agentapi.Status) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != agentapi.PathStatus || r.TLS.PeerCertificates[0].Subject.CommonName != naming.CertCNManager {
+		if r.URL.Path != agentapi.PathStatus || r.TLS.PeerCertificates[0].Subject.CommonName != naming.CertCNViewer {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
@@ -135,7 +135,7 @@ func TestAgentsAreAskedByTheirOwnNames(t *testing.T) {
 	ca := newAuthority(t)
 	host := func(i string) string { return naming.Host("orders", "shop", i) }
 	impostor := newAuthority(t).agent(host("orders-2"), serveStatus(primaryStatus("")))
-	answers, notes := asker(t, ca.managerSecret(), map[string]string{
+	answers, notes := asker(t, ca.viewerSecret(), map[string]string{
 		"orders-0-0": ca.agent(host("orders-0"), serveStatus(replicaStatus("orders-0", uuidPrimary+":1-5"))),
 		"orders-1-0": ca.agent(host("orders-0"), serveStatus(primaryStatus(""))), // another instance's certificate
 		"orders-2-0": impostor,
@@ -160,7 +160,7 @@ func TestAgentsThatDoNotAnswerSayWhy(t *testing.T) {
 	pods := healthy().Pods
 	pods[1].Status.Phase = corev1.PodPending
 	answers, _ := func() (map[string]AgentAnswer, []string) {
-		a := asker(t, ca.managerSecret(), map[string]string{
+		a := asker(t, ca.viewerSecret(), map[string]string{
 			"orders-0-0": ca.agent(host("orders-0"), func(http.ResponseWriter, *http.Request) { <-silent }),
 			"orders-2-0": ca.agent(host("orders-2"), func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusForbidden)
@@ -186,15 +186,15 @@ func TestRightsThatAskingNeedsAreNamed(t *testing.T) {
 	noSecret := asker(t, nil, nil)
 	noRead := asker(t, nil, nil)
 	noRead.Client = fakeClient(t, healthy(), refuse[*corev1.Secret](forbidden))
-	noForward := asker(t, ca.managerSecret(), nil)
+	noForward := asker(t, ca.viewerSecret(), nil)
 	noForward.Dial = func(context.Context, string, string, int) (net.Conn, error) { return nil, forbidden }
-	broken := ca.managerSecret()
+	broken := ca.viewerSecret()
 	broken.Data[naming.FileTLSKey] = []byte("not a key")
 	for want, a := range map[string]ForwardingAsker{
-		"Secret orders-manager-tls with the client certificate does not exist": noSecret,
-		"you may not get secrets/orders-manager-tls in namespace shop":         noRead,
-		"you may not create pods/portforward in namespace shop":                noForward,
-		"does not hold a client certificate":                                   asker(t, broken, nil),
+		"Secret orders-viewer-tls with the client certificate does not exist": noSecret,
+		"you may not get secrets/orders-viewer-tls in namespace shop":         noRead,
+		"you may not create pods/portforward in namespace shop":               noForward,
+		"does not hold a client certificate":                                  asker(t, broken, nil),
 	} {
 		_, notes := a.Ask(t.Context(), "orders", "shop", healthy().Pods)
 		if len(notes) != 1 || !strings.Contains(notes[0], want) {

@@ -2,8 +2,8 @@
 //
 // It works with the rights of who calls it. `status` reads the cluster's objects, then asks the agents for what moves
 // with every commit (GTID sets, lag), which the API server never holds. The agents want a client certificate: it is read
-// from the Secret NAME-manager-tls and used through port-forwards. Who may not read the Secret or forward ports gets
-// everything else and a line that names the missing right.
+// from the Secret NAME-viewer-tls, lets its holder read and never command, and is used through port-forwards. Who may not
+// read the Secret or forward ports gets everything else and a line that names the missing right.
 //
 // The pieces: gather.go and agents.go do the I/O and fill a [Sources]; [Build] is pure and makes a [Report] of it, which
 // is what `-o json` prints; render.go lays it out for people. Text that comes from the cluster is stripped of control

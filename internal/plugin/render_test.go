@@ -78,7 +78,7 @@ func creating() Sources {
 func withoutRights() Sources {
 	s := healthy()
 	s.Agents = nil
-	s.Notes = []string{missingRight(liveColumns, "get", "secrets/orders-manager-tls", "shop")}
+	s.Notes = []string{missingRight(liveColumns, "get", "secrets/orders-viewer-tls", "shop")}
 	return s
 }
 

@@ -41,7 +41,7 @@ func (t *tool) statusCommand() *cobra.Command {
 		Long: `Show a cluster's topology, lag, what is wrong and what happened last. Without a name, list the clusters.
 
 Lag, GTID sets and the state of replication move with every commit; they come from the agents in the pods. Asking
-these needs the rights "get secrets/CLUSTER-manager-tls" and "create pods/portforward" in the namespace; whoever
+these needs the rights "get secrets/CLUSTER-viewer-tls" and "create pods/portforward" in the namespace; whoever
 lacks them sees everything else, and a note.
 
 Columns: ACKS: its acknowledgement counts for commits. LAG: seconds between a commit on the primary and its being

@@ -26,6 +26,7 @@ func TestDeletedSecretsComeBack(t *testing.T) {
 	for _, name := range []string{
 		naming.SecretInstanceTLS(c.replicas(t)[0]),
 		naming.SecretManagerTLS(c.name),
+		naming.SecretViewerTLS(c.name),
 		naming.SecretCA(c.name),
 	} {
 		t.Run(name, func(t *testing.T) {
