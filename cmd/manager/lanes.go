@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/porpoise-dev/porpoise/controllers/mysqlcluster"
+	"github.com/porpoise-dev/porpoise/internal/leadership"
 )
 
 // lanes returns both lanes; the first serves probes and metrics.
@@ -20,11 +21,20 @@ func (o options) lanes() ([]lane, error) {
 	return []lane{o.topologyLane(), cluster}, nil
 }
 
-// clusterLane describes the slow lane.
-func (o options) clusterLane() (lane, error) {
+// namespace is the operator's own, where the Leases are.
+func (o options) namespace() (string, error) {
 	namespace := orElse(o.leaderNamespace, os.Getenv("POD_NAMESPACE"))
 	if namespace == "" {
-		return lane{}, errors.New("the operator's namespace is not known: set env POD_NAMESPACE or --leader-elect-namespace")
+		return "", errors.New("the operator's namespace is not known: set env POD_NAMESPACE or --leader-elect-namespace")
+	}
+	return namespace, nil
+}
+
+// clusterLane describes the slow lane.
+func (o options) clusterLane() (lane, error) {
+	namespace, err := o.namespace()
+	if err != nil {
+		return lane{}, err
 	}
 	opts := mysqlcluster.Options{OperatorImage: o.operatorImage, OperatorNamespace: namespace, MaxConcurrentReconciles: o.clusterWorkers}
 	if o.imageMap != "" {
@@ -40,6 +50,9 @@ func (o options) clusterLane() (lane, error) {
 		name: "cluster", lease: "porpoise-cluster",
 		duration: 15 * time.Second, deadline: 10 * time.Second, period: 2 * time.Second,
 		qps: o.clusterQPS, cached: mysqlcluster.CacheByObject(),
-		setup: func(mgr ctrl.Manager) error { return mysqlcluster.SetupWithManager(mgr, opts) },
+		setup: func(mgr ctrl.Manager, gate *leadership.Gate) error {
+			opts.Gate = gate
+			return mysqlcluster.SetupWithManager(mgr, opts)
+		},
 	}, nil
 }

@@ -45,8 +45,12 @@ Two lanes run in this process, each with a Lease, a cache and a budget of API ca
   cluster    which Kubernetes objects exist                   (Lease porpoise-cluster: 15 s)
 Run two replicas: the one that does not lead keeps its caches and its streams from the agents warm.
 
-A lane that loses its Lease stops and stands for election again. The process ends on SIGTERM after the work in hand. It
-needs the cluster's credentials (in a pod: its ServiceAccount; elsewhere: KUBECONFIG).`
+A lane that loses its Lease stops acting at once, keeps everything warm, and stands for election again. The process ends on
+SIGTERM after the work in hand, and then gives its Leases back. It needs the cluster's credentials (in a pod: its ServiceAccount;
+elsewhere: KUBECONFIG).`
+
+// maxGraceful bounds the end: a negative time would mean for ever to controller-runtime.
+const maxGraceful = 10 * time.Minute
 
 // newCommand describes the command; run is called with checked options.
 func newCommand(run func(context.Context, options) error) *cobra.Command {
@@ -78,7 +82,7 @@ func newCommand(run func(context.Context, options) error) *cobra.Command {
 	f.IntVar(&o.clusterWorkers, "cluster-workers", 8, "clusters that the cluster lane works on at once, 1 to 256")
 	f.Float32Var(&o.topologyQPS, "topology-qps", 100, "API calls per second of the topology lane, 1 to 10000; twice that in a burst")
 	f.Float32Var(&o.clusterQPS, "cluster-qps", 50, "API calls per second of the cluster lane, 1 to 10000; twice that in a burst")
-	f.DurationVar(&o.gracefulShutdown, "graceful-shutdown", 10*time.Second, "how long work in hand may take after SIGTERM")
+	f.DurationVar(&o.gracefulShutdown, "graceful-shutdown", 10*time.Second, "how long work in hand may take after SIGTERM, and when a Lease was lost; 0 to 10m")
 	return cmd
 }
 
@@ -103,6 +107,9 @@ func (o options) check() error {
 		if n < 1 || n > 10000 {
 			errs = append(errs, fmt.Errorf("--%s: %g; allowed is 1 to 10000", flag, n))
 		}
+	}
+	if o.gracefulShutdown < 0 || o.gracefulShutdown > maxGraceful {
+		errs = append(errs, fmt.Errorf("--graceful-shutdown: %s; allowed is 0 to %s", o.gracefulShutdown, maxGraceful))
 	}
 	if o.metrics.certDir != "" && !o.metrics.secure {
 		errs = append(errs, errors.New("--metrics-cert-dir: has no meaning with --metrics-secure=false"))

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,13 +18,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/controllers/topology"
+	"github.com/porpoise-dev/porpoise/internal/leadership"
 	"github.com/porpoise-dev/porpoise/internal/version"
 )
 
@@ -35,19 +34,19 @@ type lane struct {
 	name  string
 	lease string
 	// duration, deadline and period of the Lease. Overlap of two leaders is harmless in the topology lane: epochs and
-	// compare-and-swap decide, so it can be short.
+	// compare-and-swap decide, so it can be short. Losing it is cheap too: only the acting stops.
 	duration, deadline, period time.Duration
 	qps                        float32
 	cached                     map[client.Object]cache.ByObject
-	setup                      func(ctrl.Manager) error
+	setup                      func(ctrl.Manager, *leadership.Gate) error
 }
 
 // run starts both lanes and ends when ctx does or when either ends.
 func run(ctx context.Context, o options) error {
-	log := newLogger(o)
-	ctrl.SetLogger(log)
-	klog.SetLogger(log.WithName("client-go"))
-	log.Info("Starting", "version", version.String(), "namespaces", o.namespaces, "operatorImage", o.operatorImage)
+	logger := newLogger(o)
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger.WithName("client-go"))
+	logger.Info("Starting", "version", version.String(), "namespaces", o.namespaces, "operatorImage", o.operatorImage)
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the cluster: %w", err)
@@ -62,33 +61,38 @@ func run(ctx context.Context, o options) error {
 		group.Go(func() error { return o.runLane(ctx, config, l, i == 0) })
 	}
 	err = group.Wait()
-	log.Info("Ended")
+	logger.Info("Ended")
 	return err
 }
 
-// runLane runs a lane until ctx ends. A lane that loses its Lease is made anew in the same process and stands for
-// election again: a hiccup of the API server costs one election, not a restart of both lanes and kubelet's back-off.
+// runLane runs a lane until ctx ends. Its manager is not the one that elects: controller-runtime's ends with the Lease, and
+// making it anew fills all caches and dials all agents again, on a machine that was too busy to renew a Lease. Here only the
+// gate closes, and opens again with the next term; everything else stays as warm as a standby's.
 func (o options) runLane(ctx context.Context, config *rest.Config, l lane, first bool) error {
-	for {
-		mgr, err := o.newManager(config, l, first)
-		if err != nil {
-			return fmt.Errorf("make the %s lane: %w", l.name, err)
-		}
-		if err := l.setup(mgr); err != nil {
-			return fmt.Errorf("set up the %s lane: %w", l.name, err)
-		}
-		switch err := mgr.Start(ctx); {
-		case err == nil || ctx.Err() != nil:
-			return nil
-		case !lostLease(err):
-			return fmt.Errorf("%s lane: %w", l.name, err)
-		}
-		ctrl.Log.WithName(l.name).Info("Lost the Lease; standing for election again", "lease", l.lease)
+	gate := leadership.NewGate()
+	gate.OnBegin(terms.WithLabelValues(l.name).Inc)
+	mgr, err := o.newManager(config, l, gate, first)
+	if err != nil {
+		return fmt.Errorf("make the %s lane: %w", l.name, err)
 	}
+	if err := l.setup(mgr, gate); err != nil {
+		return fmt.Errorf("set up the %s lane: %w", l.name, err)
+	}
+	group, ctx := errgroup.WithContext(log.IntoContext(ctx, mgr.GetLogger()))
+	group.Go(func() error { return mgr.Start(ctx) })
+	group.Go(func() error {
+		select {
+		case <-mgr.Elected(): // Without an election of its own this says that everything runs.
+		case <-ctx.Done():
+			return nil
+		}
+		return o.lead(ctx, config, l, gate)
+	})
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("%s lane: %w", l.name, err)
+	}
+	return nil
 }
-
-// lostLease recognises how controller-runtime ends a manager whose Lease was not renewed in time; it has no typed error.
-func lostLease(err error) bool { return strings.Contains(err.Error(), "leader election lost") }
 
 // topologyLane describes the fast lane.
 func (o options) topologyLane() lane {
@@ -96,43 +100,30 @@ func (o options) topologyLane() lane {
 		name: "topology", lease: "porpoise-topology",
 		duration: 3 * time.Second, deadline: 2 * time.Second, period: 500 * time.Millisecond,
 		qps: o.topologyQPS, cached: topology.CacheByObject(),
-		setup: func(mgr ctrl.Manager) error {
-			return topology.SetupWithManager(mgr, topology.Options{MaxConcurrentReconciles: o.topologyWorkers})
+		setup: func(mgr ctrl.Manager, gate *leadership.Gate) error {
+			return topology.SetupWithManager(mgr, topology.Options{MaxConcurrentReconciles: o.topologyWorkers, Gate: gate})
 		},
 	}
 }
 
-// newManager makes a lane's manager. The first one serves probes and metrics, whose registry both lanes share.
-func (o options) newManager(config *rest.Config, l lane, first bool) (ctrl.Manager, error) {
+// newManager makes a lane's manager, whose writes pass the gate only while the lane leads. The first one serves probes and
+// metrics, whose registry both lanes share.
+func (o options) newManager(config *rest.Config, l lane, gate *leadership.Gate, first bool) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1.AddToScheme(scheme))
-	own := rest.CopyConfig(config)
+	own := l.clientConfig(config)
 	own.QPS, own.Burst = l.qps, int(2*l.qps)
-	own.UserAgent = "porpoise/" + version.Version() + " " + l.name
-	countWrites(own, l.name)
-	// The election has a client of its own: renewing must not wait behind the lane's work.
-	election := rest.CopyConfig(config)
-	election.UserAgent = own.UserAgent
-	election.Timeout = l.deadline
-	countWrites(election, l.name)
+	own.Dial = newDialer()
+	own.Wrap(gate.Fence)
 	opts := ctrl.Options{
-		Scheme:                        scheme,
-		Logger:                        ctrl.Log.WithName(l.name),
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              l.lease,
-		LeaderElectionNamespace:       orElse(o.leaderNamespace, os.Getenv("POD_NAMESPACE")),
-		LeaderElectionConfig:          election,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 ptr.To(l.duration),
-		RenewDeadline:                 ptr.To(l.deadline),
-		RetryPeriod:                   ptr.To(l.period),
-		GracefulShutdownTimeout:       ptr.To(o.gracefulShutdown),
-		Cache:                         o.cacheOptions(l),
-		// A lane that is made anew has controllers of the same names.
-		Controller:             ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-		Metrics:                metricsserver.Options{BindAddress: "0"},
-		HealthProbeBindAddress: "0",
+		Scheme:                  scheme,
+		Logger:                  ctrl.Log.WithName(l.name),
+		LeaderElection:          false,
+		GracefulShutdownTimeout: ptr.To(o.gracefulShutdown),
+		Cache:                   o.cacheOptions(l),
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:  "0",
 	}
 	if first {
 		opts.HealthProbeBindAddress = o.healthAddress

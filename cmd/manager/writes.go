@@ -37,6 +37,9 @@ func (c *writeCounter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(req)
 }
 
+// WrappedRoundTripper lets client-go reach the transport, to cancel requests and to close connections.
+func (c *writeCounter) WrappedRoundTripper() http.RoundTripper { return c.next }
+
 // resourceOf names the resource of an API path: /api/v1/… or /apis/GROUP/VERSION/…, namespaced or not.
 func resourceOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")

@@ -25,6 +25,7 @@ import (
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/apply"
 	"github.com/porpoise-dev/porpoise/internal/desired"
+	"github.com/porpoise-dev/porpoise/internal/leadership"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
@@ -55,6 +56,9 @@ type Options struct {
 	Clock clock.PassiveClock
 	// ObserveWrite is told of every write to a child; nil: nobody.
 	ObserveWrite func(ctx context.Context, write apply.Write)
+	// Gate says when the lane leads, so that it keeps its caches and queue when it does not; nil: the manager's own election
+	// starts and ends the controller.
+	Gate *leadership.Gate
 }
 
 // CacheByObject says what the cluster lane needs cached: its own objects by label, and of ConfigMaps the metadata only,
@@ -107,8 +111,9 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterByLabel)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(clusterByLabel)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.allClusters)).
+		WatchesRawSource(opts.Gate.Everything(func(ctx context.Context) ([]reconcile.Request, error) { return r.find(ctx) })).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.MaxConcurrentReconciles}).
-		Complete(r)
+		Complete(opts.Gate.Guard(r))
 	if err != nil {
 		return fmt.Errorf("set up the cluster lane: %w", err)
 	}
@@ -163,14 +168,21 @@ func (r *Reconciler) allClusters(ctx context.Context, _ client.Object) []reconci
 }
 
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	requests, err := r.find(ctx, opts...)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Find the clusters that a changed object concerns")
+	}
+	return requests
+}
+
+func (r *Reconciler) find(ctx context.Context, opts ...client.ListOption) ([]reconcile.Request, error) {
 	var clusters v1.MySQLClusterList
 	if err := r.client.List(ctx, &clusters, opts...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List the clusters that a changed object concerns")
-		return nil
+		return nil, fmt.Errorf("list clusters: %w", err)
 	}
 	requests := make([]reconcile.Request, 0, len(clusters.Items))
 	for _, cluster := range clusters.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&cluster)})
 	}
-	return requests
+	return requests, nil
 }

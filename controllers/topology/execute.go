@@ -45,7 +45,6 @@ func (s *scope) act(ctx context.Context) (outcome, error) {
 
 // executor runs commands outside of Reconcile, at most one per instance.
 type executor struct {
-	ctx    context.Context
 	pool   *agentclient.Pool
 	notify func(types.NamespacedName)
 
@@ -62,8 +61,8 @@ type slot struct {
 	next  time.Time
 }
 
-func newExecutor(ctx context.Context, pool *agentclient.Pool, notify func(types.NamespacedName)) *executor {
-	return &executor{ctx: ctx, pool: pool, notify: notify, slots: map[types.NamespacedName]map[string]*slot{}}
+func newExecutor(pool *agentclient.Pool, notify func(types.NamespacedName)) *executor {
+	return &executor{pool: pool, notify: notify, slots: map[types.NamespacedName]map[string]*slot{}}
 }
 
 func (e *executor) forget(key types.NamespacedName) {
@@ -72,8 +71,16 @@ func (e *executor) forget(key types.NamespacedName) {
 	delete(e.slots, key)
 }
 
+// reset forgets what was sent. Commands that still run keep slots of their own.
+func (e *executor) reset() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.slots = map[types.NamespacedName]map[string]*slot{}
+}
+
 // start begins a command unless the instance has one running. It returns how long to wait when the same command was sent
-// just before: the instance is given time to show its effect, and a failing one is not hammered.
+// just before: the instance is given time to show its effect, and a failing one is not hammered. ctx is a reconcile's, which
+// outlives the reconcile: a command ends with the term of leading in which it was decided, not with the pass that sent it.
 func (e *executor) start(ctx context.Context, key types.NamespacedName, a failover.Action) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,7 +103,7 @@ func (e *executor) start(ctx context.Context, key types.NamespacedName, a failov
 		return sl.next.Sub(now)
 	}
 	sl.running = true
-	go e.run(log.IntoContext(e.ctx, log.FromContext(ctx)), key, a, sl)
+	go e.run(ctx, key, a, sl)
 	return 0
 }
 

@@ -32,6 +32,13 @@ type remembered struct {
 
 func newMemory() *memory { return &memory{clusters: map[types.NamespacedName]*remembered{}} }
 
+// reset forgets everything: what an earlier term of leading read may be outdated by another manager's writes.
+func (m *memory) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clusters = map[types.NamespacedName]*remembered{}
+}
+
 func (m *memory) of(key types.NamespacedName) *remembered {
 	if m.clusters[key] == nil {
 		m.clusters[key] = &remembered{}

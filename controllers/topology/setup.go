@@ -26,6 +26,7 @@ import (
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentclient"
+	"github.com/porpoise-dev/porpoise/internal/leadership"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 	MaxConcurrentReconciles int
 	// NameSuffix distinguishes the controllers' names when one process runs several lanes, as tests do.
 	NameSuffix string
+	// Gate says when the lane leads, so that it keeps its caches, queue and streams when it does not; nil: the manager's own
+	// election starts and ends the controller.
+	Gate *leadership.Gate
 }
 
 // CacheByObject restricts a manager's cache to what this lane reads: pods of instances, and Secrets of clusters, of which
@@ -61,6 +65,10 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if err := mgr.Add(r); err != nil {
 		return fmt.Errorf("add the streams' end to the manager: %w", err)
 	}
+	opts.Gate.OnBegin(func() {
+		r.memory.reset()
+		r.executor.reset()
+	})
 	streams := &streamKeeper{Reconciler: r}
 	err := watches(ctrl.NewControllerManagedBy(mgr).Named("topology-streams" + opts.NameSuffix).
 		WithOptions(controller.Options{NeedLeaderElection: ptr.To(false), MaxConcurrentReconciles: 4})).
@@ -75,11 +83,25 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, 5*time.Second),
 		})).
 		WatchesRawSource(r.events).
-		Complete(r)
+		WatchesRawSource(opts.Gate.Everything(r.everything)).
+		Complete(opts.Gate.Guard(r))
 	if err != nil {
 		return fmt.Errorf("set up the topology lane: %w", err)
 	}
 	return nil
+}
+
+// everything lists the topologies, all of which a term of leading begins with.
+func (r *Reconciler) everything(ctx context.Context) ([]reconcile.Request, error) {
+	var found v1.MySQLTopologyList
+	if err := r.client.List(ctx, &found); err != nil {
+		return nil, fmt.Errorf("list topologies: %w", err)
+	}
+	requests := make([]reconcile.Request, 0, len(found.Items))
+	for i := range found.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
+	}
+	return requests, nil
 }
 
 // watches adds what both controllers are triggered by.
@@ -117,7 +139,7 @@ func newReconciler(mgr ctrl.Manager) *Reconciler {
 		now:         time.Now,
 	}
 	r.pool = agentclient.NewPool(ctx, r.heard)
-	r.executor = newExecutor(ctx, r.pool, r.events.enqueue)
+	r.executor = newExecutor(r.pool, r.events.enqueue)
 	return r
 }
 

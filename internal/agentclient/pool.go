@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/leadership"
 )
 
 // Pool keeps the streams of all clusters. It is safe for concurrent use.
@@ -114,8 +115,12 @@ func (p *Pool) Sample(ctx context.Context, key types.NamespacedName, instance st
 	return nil
 }
 
-// Command sends a command to an instance. A refusal is an *agentapi.Error.
+// Command sends a command to an instance. A refusal is an *agentapi.Error. Nothing is sent for a term of leading that has
+// ended: what commands it is the record that this term has read (INV-6).
 func (p *Pool) Command(ctx context.Context, key types.NamespacedName, instance string, cmd agentapi.Command) error {
+	if err := leadership.Check(ctx); err != nil {
+		return fmt.Errorf("%s on %s: %w", cmd.Type, instance, err)
+	}
 	w, err := p.watcher(key, instance)
 	if err != nil {
 		return err
