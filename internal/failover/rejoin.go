@@ -65,7 +65,17 @@ func (v *view) checkRejoin(i *topology.Instance) rejoin {
 	if server := v.primary.Server(); !v.rec.Routed && v.primaryOpen() && !server.AccountsApplied && server.AccountsError == "" {
 		return rejoin{} // Its account does not exist for a moment yet: a refused login would cost it a second.
 	}
+	if v.stops(i) {
+		return rejoin{} // Its agent takes no commands any more.
+	}
 	return rejoin{verdict: rejoinFollow}
+}
+
+// stops says whether a replica is on its way out: its pod is being deleted, which Kubernetes never takes back, and it has
+// ceased to follow the primary that it was told to follow. One that has yet to hear of this primary is told all the same:
+// on a node that lost its kubelet a pod being deleted may live on.
+func (v *view) stops(i *topology.Instance) bool {
+	return i.Pod.Terminating && i.Answers() && i.Name != v.rec.Primary && v.hasRole(i) && i.Follows(v.lineage) != topology.True
 }
 
 // hasRole says whether the instance was told to follow the present primary in this life of its agent.

@@ -73,6 +73,8 @@ func (v *view) state(i *topology.Instance) (v1.InstanceState, string) {
 		return v1.InstancePending, orElse(bounded(i.Pod.Message), "its pod does not run yet")
 	case !i.Answers():
 		return v1.InstanceUnreachable, "its agent does not answer"
+	case v.stops(i):
+		return v1.InstancePending, "its pod is being stopped"
 	}
 	if state, why, settled := v.stateOfData(i); settled {
 		return state, why

@@ -203,10 +203,11 @@ func (v *view) donor(recipient *topology.Instance) *topology.Instance {
 	return nil
 }
 
-// informReplicas stores the recorded quorum with the replicas, so that the volumes can tell it if the record is lost.
+// informReplicas stores the recorded quorum with the replicas, so that the volumes can tell it if the record is lost. What
+// is about to end is told when it is back.
 func informReplicas(v *view, d *Decision) {
 	for _, i := range v.wanted() {
-		if v.commanded(d, i.Name) || v.rejoins[i.Name].verdict != rejoinServing || i.Status.Quorum != nil && i.Status.Quorum.Generation >= v.recorded().Generation {
+		if i.Pod.Terminating || v.commanded(d, i.Name) || v.rejoins[i.Name].verdict != rejoinServing || i.Status.Quorum != nil && i.Status.Quorum.Generation >= v.recorded().Generation {
 			continue
 		}
 		v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(v.recorded())}, "store quorum "+quorumText(v.recorded()))

@@ -28,6 +28,7 @@ type story struct {
 	spec    v1.MySQLTopologySpec
 	record  v1.MySQLTopologyStatus
 	up      map[string]bool
+	deleted map[string]bool
 	clock   time.Time
 	later   []func()
 	out     strings.Builder
@@ -36,7 +37,7 @@ type story struct {
 
 func newStory(t *testing.T, acks int32, instances ...string) *story {
 	s := &story{
-		t: t, manager: sim.NewManager("shop", "orders"), up: map[string]bool{}, rows: map[string]bool{},
+		t: t, manager: sim.NewManager("shop", "orders"), up: map[string]bool{}, deleted: map[string]bool{}, rows: map[string]bool{},
 		spec:  v1.MySQLTopologySpec{ClusterID: "c1", Acks: acks, Instances: instances},
 		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
@@ -65,7 +66,11 @@ func (s *story) pass() bool {
 		s.manager.SeePod(name, up)
 		if !up {
 			s.manager.Lose(name)
+			delete(s.deleted, name)
 			continue
+		}
+		if s.deleted[name] {
+			s.manager.SeeDeletion(name)
 		}
 		asked := s.clock
 		s.clock = s.clock.Add(time.Microsecond)
@@ -199,6 +204,10 @@ var stories = map[string]func(*testing.T) *story{
 		s.settle()
 		s.tell("orders-1 is to be restarted")
 		s.spec.Restarting = "orders-1"
+		s.settle()
+		s.tell("its pod is deleted and ends in order: replication stops, the agent takes no commands")
+		s.deleted["orders-1"] = true
+		s.world.BeginStop("orders-1")
 		s.settle()
 		s.tell("its pod is replaced")
 		s.world.StopPod("orders-1")

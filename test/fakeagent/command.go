@@ -32,6 +32,8 @@ func (w *World) Do(name string, cmd agentapi.Command) error {
 
 func (i *instance) admit(cmd agentapi.Command) error {
 	switch {
+	case i.ending:
+		return refuse(agentapi.ErrBusy, "the agent is shutting down")
 	case cmd.ClusterID == "" || cmd.Epoch < 1 || cmd.OperationID == "":
 		return refuse(agentapi.ErrInvalid, "clusterID, epoch and operationID are needed")
 	case i.clusterID != "" && i.clusterID != cmd.ClusterID:
@@ -272,11 +274,19 @@ func (w *World) Crash(name string) {
 	})
 }
 
+// BeginStop is what a replica shows between the order to end and its end: replication stops first.
+func (w *World) BeginStop(name string) {
+	w.with(name, func(i *instance) {
+		i.ending = true
+		i.receiver, i.applier = "OFF", "OFF"
+	})
+}
+
 // StopPod ends an instance's pod at once. Its volume stays.
 func (w *World) StopPod(name string) {
 	w.with(name, func(i *instance) {
 		i.end(agentapi.ProcessStopped, "")
-		i.podUp, i.confirmed = false, false
+		i.podUp, i.confirmed, i.ending = false, false, false
 		if i.data == agentapi.DataInitializing || i.data == agentapi.DataCloning {
 			i.data = agentapi.DataEmpty
 		}

@@ -119,6 +119,7 @@ type instance struct {
 	cutOff   bool // its replication connections do not come through
 	frozen   bool // it receives nothing
 	silent   bool // its agent does not answer
+	ending   bool // its agent was told to end: it takes no commands any more
 	failNext map[agentapi.CommandType]string
 }
 

@@ -42,6 +42,13 @@ func (m *Manager) SeePod(name string, up bool) {
 	m.pods[name] = topology.Pod{Exists: up, Running: up}
 }
 
+// SeeDeletion takes in that an instance's pod, which still runs, is being deleted.
+func (m *Manager) SeeDeletion(name string) {
+	pod := m.pods[name]
+	pod.Terminating = true
+	m.pods[name] = pod
+}
+
 // Snapshot puts together what the manager knows.
 func (m *Manager) Snapshot(spec v1.MySQLTopologySpec) topology.Snapshot {
 	s := topology.Snapshot{Namespace: m.Namespace, Cluster: m.Cluster, Generation: 1, Spec: spec, FreshVolumes: m.Fresh}
