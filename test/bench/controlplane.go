@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -49,6 +51,8 @@ func startControlPlane(ctx context.Context, timeline *env.Timeline) (*controlPla
 	server := &envtest.Environment{
 		BinaryAssetsDirectory: binaries, CRDDirectoryPaths: []string{filepath.Join("config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
 	}
+	// envtest's own range has 254 addresses, which are used up by the two Services of 127 clusters.
+	server.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	config, err := server.Start()
 	if err != nil {
 		return nil, step.Fail(fmt.Errorf("start the API server: %w", errors.Join(err, server.Stop())))
@@ -143,6 +147,22 @@ func startManager(ctx context.Context, dir string, api *controlPlane, timeline *
 	}()
 	step.Done("log %s", m.log)
 	return m, nil
+}
+
+// lastError is the last error that the manager logged.
+func (m *managerProcess) lastError() error {
+	text, err := os.ReadFile(m.log)
+	if err != nil {
+		return fmt.Errorf("read the manager's log: %w", err)
+	}
+	last := "none logged"
+	for line := range bytes.Lines(text) {
+		var entry struct{ Level, Msg, Error string }
+		if json.Unmarshal(line, &entry) == nil && entry.Level == "error" {
+			last = entry.Msg + ": " + entry.Error
+		}
+	}
+	return fmt.Errorf("the manager's last error: %s", last)
 }
 
 // alive is an error once the process has ended, which waiting cannot mend.

@@ -91,9 +91,12 @@ func (o *fleetOptions) measure(ctx context.Context, b *bench) (err error) {
 	return b.keepFigure(f)
 }
 
+// stalledAfter is how long no cluster may become Ready while some are in creation.
+const stalledAfter = 3 * time.Minute
+
 // create makes the clusters, some at a time, and waits until all are Ready.
 func (o *fleetOptions) create(ctx context.Context, waiter *env.Env, api *controlPlane, w *fleetWorld, m *managerProcess) error {
-	made := 0
+	made, most, since := 0, 0, time.Now()
 	return waiter.WaitFor(ctx, fmt.Sprintf("Fleet: make %d clusters", o.clusters), time.Hour, func(ctx context.Context) (bool, string, error) {
 		if err := m.alive(); err != nil {
 			return false, "", err
@@ -104,6 +107,12 @@ func (o *fleetOptions) create(ctx context.Context, waiter *env.Env, api *control
 		ready, err := w.ready(ctx)
 		if err != nil {
 			return false, "", err
+		}
+		if ready > most {
+			most, since = ready, time.Now()
+		}
+		if time.Since(since) > stalledAfter {
+			return false, "", fmt.Errorf("%w: no cluster became Ready for %s, %d of %d are: %w", env.ErrGiveUp, stalledAfter, ready, made, m.lastError())
 		}
 		for made < o.clusters && made-ready < o.parallel {
 			if err := api.client.Create(ctx, clusterOf(fleetNamespace, fleetCluster(made), o.instances)); err != nil {
@@ -195,8 +204,7 @@ func (m *managerProcess) sample(ctx context.Context) (*sample, error) {
 	return scrape(ctx, &http.Client{Timeout: 10 * time.Second}, "http://"+m.metrics+"/metrics", "")
 }
 
-// elections counts the Leases that the manager took, by its log. On a machine without enough processor time it loses them,
-// and makes its caches and streams anew each time.
+// elections counts the Leases that the manager took, by its log. On a machine without enough processor time it loses them.
 func (m *managerProcess) elections() (int, error) {
 	text, err := os.ReadFile(m.log)
 	if err != nil {
