@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/clip"
 	"github.com/porpoise-dev/porpoise/internal/failover"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 	"github.com/porpoise-dev/porpoise/internal/topology"
@@ -45,6 +46,9 @@ func (s *scope) record(ctx context.Context) (outcome, error) {
 	return goOn, nil
 }
 
+// maxNote is what the note of an Event may hold.
+const maxNote = 1024
+
 // report makes Events, on the owner, which is what people look at.
 func (s *scope) report(list []failover.Event) {
 	about := s.regarding()
@@ -61,7 +65,7 @@ func (s *scope) report(list []failover.Event) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: naming.Pod(e.Instance)},
 			}
 		}
-		s.recorder.Eventf(about, related, kind, e.Reason, "Topology", "%s", e.Message)
+		s.recorder.Eventf(about, related, kind, e.Reason, "Topology", "%s", clip.Text(e.Message, maxNote))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/porpoise-dev/porpoise/internal/clip"
 	"github.com/porpoise-dev/porpoise/internal/mycnf"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 )
@@ -52,7 +53,7 @@ const maxMessage = 2048
 func Validate(ctx context.Context, cfg Config, expectVersion string) (Validation, error) {
 	version, err := mysqldVersion(ctx, cfg.Mysqld)
 	if err != nil {
-		return Validation{Reason: ReasonImageWithoutMysqld, Message: clip(err.Error())}, nil
+		return Validation{Reason: ReasonImageWithoutMysqld, Message: clip.Text(err.Error(), maxMessage)}, nil
 	}
 	if expectVersion != "" && version != expectVersion && !strings.HasPrefix(version, expectVersion+".") {
 		return Validation{Reason: ReasonVersionMismatch, Version: version,
@@ -65,7 +66,7 @@ func Validate(ctx context.Context, cfg Config, expectVersion string) (Validation
 	defer func() { _ = os.RemoveAll(scratch) }()
 	params, err := scratchOptions(cfg, scratch)
 	if err != nil {
-		return Validation{Reason: ReasonConfigRejected, Version: version, Message: clip(err.Error())}, nil
+		return Validation{Reason: ReasonConfigRejected, Version: version, Message: clip.Text(err.Error(), maxMessage)}, nil
 	}
 	file := filepath.Join(scratch, optionFileName)
 	if err := os.WriteFile(file, []byte(mycnf.Render(params)), 0o600); err != nil {
@@ -82,7 +83,7 @@ func Validate(ctx context.Context, cfg Config, expectVersion string) (Validation
 	if _, exited := errors.AsType[*exec.ExitError](err); !exited || ctx.Err() != nil {
 		return Validation{}, fmt.Errorf("run mysqld --validate-config: %w", err)
 	}
-	return Validation{Reason: ReasonConfigRejected, Version: version, Message: clip(errorLines(out))}, nil
+	return Validation{Reason: ReasonConfigRejected, Version: version, Message: clip.Text(errorLines(out), maxMessage)}, nil
 }
 
 // scratchOptions are those of an instance, with paths and certificates that exist in the check pod.
@@ -149,11 +150,4 @@ func errorLines(out []byte) string {
 		return strings.TrimSpace(string(out))
 	}
 	return strings.Join(found, "; ")
-}
-
-func clip(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[:maxMessage], "") + "…"
-	}
-	return text
 }

@@ -10,7 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/clip"
 )
+
+// maxMessage is well below what a condition's message may hold.
+const maxMessage = 4096
 
 // Reasons that are not a problem's or the topology's.
 const (
@@ -79,7 +83,7 @@ func Evaluate(in Input, old []metav1.Condition, now time.Time) (v1.ClusterPhase,
 	} {
 		c.ObservedGeneration = in.Generation
 		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
-		c.Message = clip(c.Message)
+		c.Message = clip.Text(c.Message, maxMessage)
 		meta.SetStatusCondition(&conditions, c)
 	}
 	return phase(in, f), conditions
@@ -279,13 +283,4 @@ func list(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// clip keeps a message within what a condition may hold.
-func clip(message string) string {
-	const most = 4096
-	if len(message) <= most {
-		return message
-	}
-	return strings.ToValidUTF8(message[:most-3], "") + "..."
 }

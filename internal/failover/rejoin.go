@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/clip"
 	"github.com/porpoise-dev/porpoise/internal/topology"
 )
 
@@ -31,8 +32,12 @@ type rejoin struct {
 	why     string
 }
 
-// maxSetText bounds a set of transactions in a message.
-const maxSetText = 160
+const (
+	// maxText bounds a text from outside, as a set of transactions, in a message.
+	maxText = 160
+	// maxMessage bounds the whole message.
+	maxMessage = 2048
+)
 
 // checkRejoin judges one instance. Nothing is ever wiped here (INV-5, INV-9): what cannot follow is Broken.
 func (v *view) checkRejoin(i *topology.Instance) rejoin {
@@ -91,10 +96,5 @@ func foreignText(i *topology.Instance) string {
 	return "its volume belongs to cluster id " + bounded(i.Status.ClusterID)
 }
 
-// bounded cuts a text that came from outside to a length that a status can bear.
-func bounded(s string) string {
-	if len(s) <= maxSetText {
-		return s
-	}
-	return s[:maxSetText] + "…"
-}
+// bounded makes of a text that came from outside one that a status can bear.
+func bounded(s string) string { return clip.Text(s, maxText) }

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/clip"
 	"github.com/porpoise-dev/porpoise/internal/topology"
 )
 
@@ -32,7 +33,7 @@ func (v *view) report(row Row, d *Decision) {
 	if rec.Reason == v1.TopologyDegraded && v.allServe() {
 		rec.Reason = v1.TopologyHealthy // A primary that was opened or resumed just now.
 	}
-	rec.Message = v.message(*rec)
+	rec.Message = clip.Text(v.message(*rec), maxMessage)
 	d.Readers = v.readers()
 	d.Evidence = append(d.Evidence, v.primaryEvidence())
 }
@@ -47,9 +48,9 @@ func (v *view) describe(i *topology.Instance, rec *v1.MySQLTopologyStatus) v1.To
 		}
 	}
 	if i.Answers() {
-		out.ServerUUID = i.Status.Data.ServerUUID
+		out.ServerUUID = bounded(i.Status.Data.ServerUUID)
 		if i.Status.Process.Version != "" {
-			out.Version = i.Status.Process.Version
+			out.Version = bounded(i.Status.Process.Version)
 		}
 	}
 	switch {
