@@ -27,6 +27,10 @@ var terms = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 func init() { metrics.Registry.MustRegister(terms) }
 
+// lostPatience is how long reconciles, which are cancelled, may take to return when a Lease was lost. After it the process
+// ends, and kubelet starts it anew: the next term must not begin beside the old one.
+const lostPatience = 10 * time.Second
+
 // lead opens the lane's gate whenever the lane leads, until ctx ends.
 func (o options) lead(ctx context.Context, config *rest.Config, l lane, gate *leadership.Gate) error {
 	if !o.leaderElect {
@@ -37,7 +41,8 @@ func (o options) lead(ctx context.Context, config *rest.Config, l lane, gate *le
 		return err
 	}
 	return gate.Campaign(ctx, leadership.Election{
-		Lock: lock, Name: l.lease, Duration: l.duration, Deadline: l.deadline, Period: l.period, Patience: o.gracefulShutdown,
+		Lock: lock, Name: l.lease, Duration: l.duration, Deadline: l.deadline, Period: l.period,
+		Patience: lostPatience, Grace: o.gracefulShutdown,
 	})
 }
 

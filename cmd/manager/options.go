@@ -82,7 +82,7 @@ func newCommand(run func(context.Context, options) error) *cobra.Command {
 	f.IntVar(&o.clusterWorkers, "cluster-workers", 8, "clusters that the cluster lane works on at once, 1 to 256")
 	f.Float32Var(&o.topologyQPS, "topology-qps", 100, "API calls per second of the topology lane, 1 to 10000; twice that in a burst")
 	f.Float32Var(&o.clusterQPS, "cluster-qps", 50, "API calls per second of the cluster lane, 1 to 10000; twice that in a burst")
-	f.DurationVar(&o.gracefulShutdown, "graceful-shutdown", 10*time.Second, "how long work in hand may take after SIGTERM, and when a Lease was lost; 0 to 10m")
+	f.DurationVar(&o.gracefulShutdown, "graceful-shutdown", 10*time.Second, "how long work in hand may take after SIGTERM, 0 to 10m")
 	return cmd
 }
 

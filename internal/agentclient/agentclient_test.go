@@ -4,17 +4,21 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
 	"github.com/porpoise-dev/porpoise/internal/agentclient"
+	"github.com/porpoise-dev/porpoise/internal/leadership"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 	"github.com/porpoise-dev/porpoise/internal/pki"
 	"github.com/porpoise-dev/porpoise/test/fakeagent"
@@ -191,5 +195,43 @@ func TestProgressIsNoEvent(t *testing.T) {
 	world.Crash("orders-0")
 	if _, kind, _ := moved.With(document(), time.Time{}, now.Add(4*time.Second)); kind != agentclient.Event {
 		t.Error("a crash is not an Event")
+	}
+}
+
+// A command that was decided in a term of leading is not sent once the term has ended.
+func TestACommandOfAnEndedTerm(t *testing.T) {
+	var commands atomic.Int32
+	pool := serve(t, func(rw http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost {
+			commands.Add(1)
+		}
+		rw.WriteHeader(http.StatusNoContent)
+	})
+	gate := leadership.NewGate()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- gate.Lead(ctx, time.Minute) }()
+	var term context.Context
+	guarded := gate.Guard(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		term = ctx
+		return reconcile.Result{}, nil
+	}))
+	eventually(t, "the term begins", func() bool {
+		_, err := guarded.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+		return err == nil && term != nil
+	})
+	promote := agentapi.Command{Type: agentapi.CommandPromote}
+	if err := pool.Command(term, key, "orders-0", promote); err != nil || commands.Load() != 1 {
+		t.Fatalf("in the term: %v, %d commands arrived", err, commands.Load())
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Command(term, key, "orders-0", promote); !errors.Is(err, leadership.ErrNotLeading) {
+		t.Errorf("after the term: %v", err)
+	}
+	if got := commands.Load(); got != 1 {
+		t.Errorf("%d commands arrived, want 1", got)
 	}
 }

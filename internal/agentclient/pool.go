@@ -84,20 +84,29 @@ func (p *Pool) Observe(key types.NamespacedName) map[string]Observation {
 	return out
 }
 
-// Streams counts the instances that are heard and those that are not.
-func (p *Pool) Streams() (heard, silent int) {
+// Streams are numbers of instances.
+type Streams struct {
+	// Heard are those whose stream brings documents, Silent those of which nothing is known now.
+	Heard, Silent int
+}
+
+// Streams counts each cluster's instances.
+func (p *Pool) Streams() map[types.NamespacedName]Streams {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.clusters {
+	out := make(map[types.NamespacedName]Streams, len(p.clusters))
+	for key, c := range p.clusters {
+		var n Streams
 		for _, w := range c.watchers {
 			if w.observe().Status != nil {
-				heard++
+				n.Heard++
 			} else {
-				silent++
+				n.Silent++
 			}
 		}
+		out[key] = n
 	}
-	return heard, silent
+	return out
 }
 
 // Sample asks an instance for a document that is sampled after this call began, and takes it in.

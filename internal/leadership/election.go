@@ -21,19 +21,19 @@ type Election struct {
 	// Duration is what another manager waits for after the last renewal that it saw; Deadline is how long renewing is
 	// tried before the Lease is given up; Period is the pause between tries.
 	Duration, Deadline, Period time.Duration
-	// Patience is how long reconciles of a term that has ended may take to return.
-	Patience time.Duration
+	// Patience is how long reconciles of a term whose Lease was lost may take to return, Grace the same at the end of all.
+	Patience, Grace time.Duration
 }
 
 // Lead opens the gate for as long as ctx lasts, without a Lease.
-func (g *Gate) Lead(ctx context.Context, patience time.Duration) error {
+func (g *Gate) Lead(ctx context.Context, grace time.Duration) error {
 	t := newTerm(ctx, time.Time{}, g.now)
 	g.open(t)
 	g.enqueue(t.ctx)
 	<-ctx.Done()
 	g.close()
-	if !g.wait(patience) {
-		return fmt.Errorf("work in hand did not end within %s", patience)
+	if !g.wait(grace) {
+		return fmt.Errorf("work in hand did not end within %s", grace)
 	}
 	return nil
 }
@@ -74,14 +74,17 @@ func (g *Gate) serve(ctx context.Context, e Election) error {
 	case <-returned:
 	case <-ctx.Done():
 	}
-	led := c.holds()
+	led, patience := c.holds(), e.Patience
+	if ctx.Err() != nil {
+		patience = e.Grace
+	}
 	c.end()
-	quiet := g.wait(e.Patience)
+	quiet := g.wait(patience)
 	stop()
 	<-returned
 	switch {
 	case !quiet:
-		return fmt.Errorf("lease %s: work of the ended term did not end within %s", e.Name, e.Patience)
+		return fmt.Errorf("lease %s: work of the ended term did not end within %s", e.Name, patience)
 	case ctx.Err() != nil && led:
 		c.release(context.WithoutCancel(ctx), e.Deadline)
 	case led:
