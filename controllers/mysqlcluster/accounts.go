@@ -42,7 +42,7 @@ func (s *scope) keepAccount(ctx context.Context, name, username, database string
 	if stored != nil && contains(stored.Data, want.Data) {
 		return nil
 	}
-	return s.apply(ctx, want, stored)
+	return s.applySecret(ctx, want, stored)
 }
 
 func contains(have, want map[string][]byte) bool {

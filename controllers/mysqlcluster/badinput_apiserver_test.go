@@ -235,7 +235,7 @@ func TestOwnedOptionAndUnknownVersion(t *testing.T) {
 // TestQuota: a quota that blocks pods is named, and what it says.
 func TestQuota(t *testing.T) {
 	namespace := newNamespace(t)
-	w := startWorld(t, namespace)
+	startWorld(t, namespace)
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
@@ -254,7 +254,6 @@ func TestQuota(t *testing.T) {
 	}
 	waitCondition(t, cluster, v1.ConditionStalled, metav1.ConditionTrue, "QuotaExceeded", "exceeded quota: small")
 	waitEvent(t, cluster, "QuotaExceeded", "exceeded quota: small")
-	_ = w
 	if err := admin.Delete(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +267,7 @@ func TestWrongStorageClass(t *testing.T) {
 	if err := admin.Create(t.Context(), class); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = admin.Delete(t.Context(), class) })
+	t.Cleanup(func() { remove(t, class) })
 	cluster := newCluster(namespace)
 	cluster.Spec.Storage.StorageClassName = ptr.To("missing")
 	if err := admin.Create(t.Context(), cluster); err != nil {
@@ -280,6 +279,7 @@ func TestWrongStorageClass(t *testing.T) {
 	if err := admin.Create(t.Context(), missing); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { remove(t, missing) })
 	waitCondition(t, cluster, v1.ConditionStalled, metav1.ConditionFalse, "")
 }
 
@@ -291,6 +291,7 @@ func TestVolumeGrowth(t *testing.T) {
 	if err := admin.Create(t.Context(), class); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { remove(t, class) })
 	cluster := newCluster(namespace)
 	cluster.Spec.Storage.StorageClassName = ptr.To("fixed")
 	create(t, cluster)

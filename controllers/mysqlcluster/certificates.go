@@ -64,6 +64,9 @@ func (s *scope) leafSecrets() []leafSecret {
 		{name: naming.SecretViewerTLS(name), leaves: []pki.Leaf{pki.ViewerLeaf()}},
 	}
 	for _, instance := range append(s.wanted(), s.leaving()...) {
+		if s.released(instance) {
+			continue // It is being removed, and its Secret with it.
+		}
 		leaves := []pki.Leaf{pki.InstanceLeaf(name, namespace, instance), pki.ReplicationLeaf()}
 		out = append(out, leafSecret{name: naming.SecretInstanceTLS(instance), instance: instance, leaves: leaves})
 	}
@@ -143,7 +146,7 @@ func (s *scope) announceIssue(name, instance string, stored *corev1.Secret, why 
 
 func (s *scope) applyCertificates(ctx context.Context, name, instance string, data map[string][]byte) error {
 	before := len(s.problems)
-	if err := s.apply(ctx, desired.CertificateSecret(s.in, name, instance, data), s.live.secrets[name]); err != nil {
+	if err := s.applySecret(ctx, desired.CertificateSecret(s.in, name, instance, data), s.live.secrets[name]); err != nil {
 		return err
 	}
 	if len(s.problems) > before && s.certificateProblem == nil {

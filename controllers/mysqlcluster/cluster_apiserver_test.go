@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/naming"
@@ -150,19 +151,42 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// settled waits until the lane has written nothing for a second.
+// settled waits until the lane has had nothing to do for a second, nor written anything.
 func settled(t *testing.T, namespace string) {
 	t.Helper()
 	last, since := -1, time.Now()
 	eventually(t, func() error {
-		if n := len(spy.in(namespace)); n != last {
+		if n := len(spy.in(namespace)); n != last || busy(t) {
 			last, since = n, time.Now()
 		}
 		if quiet := time.Since(since); quiet < time.Second {
-			return fmt.Errorf("the last write was %s ago", quiet)
+			return fmt.Errorf("the last work was %s ago", quiet)
 		}
 		return nil
 	})
+}
+
+// busy tells whether the lane reconciles something or has something queued.
+func busy(t *testing.T) bool {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, work := 0, 0.0
+	for _, family := range families {
+		if name := family.GetName(); name != "controller_runtime_active_workers" && name != "workqueue_depth" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			seen++
+			work += metric.GetGauge().GetValue()
+		}
+	}
+	if seen < 2 {
+		t.Fatalf("%d of the metrics that tell whether the lane works are there, want 2", seen)
+	}
+	return work > 0
 }
 
 // TestFieldOwners: no field of a child has two writers among the lanes.

@@ -35,7 +35,7 @@ import (
 )
 
 // deadline of everything that is waited for.
-const deadline = 30 * time.Second
+const deadline = 2 * time.Minute
 
 // managerUser is who the cluster lane is in these tests: somebody with exactly the rights of config/rbac.
 const managerUser = "system:serviceaccount:porpoise-system:porpoise-manager"
@@ -198,6 +198,14 @@ func newCluster(namespace string) *v1.MySQLCluster {
 		Spec: v1.MySQLClusterSpec{
 			Version: "9.7", Replicas: 3, Storage: v1.StorageSpec{Size: resource.MustParse("1Gi")},
 		},
+	}
+}
+
+// remove deletes an object without a namespace after a test, whose context has ended by then.
+func remove(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := admin.Delete(context.WithoutCancel(t.Context()), object); client.IgnoreNotFound(err) != nil {
+		t.Errorf("clean up: %v", err)
 	}
 }
 

@@ -57,9 +57,6 @@ func (s *scope) rolloutInstance(name string) rollout.Instance {
 		Template:         set.Annotations[naming.AnnotationRevision],
 		TemplateObserved: set.Status.ObservedGeneration >= set.Generation,
 	}
-	_, i.Broken = s.trouble[name]
-	// An instance that has never had anything to do follows a corrected specification at once, without any handshake.
-	i.Broken = i.Broken || s.unfounded()
 	if pod := s.live.pods[name]; pod != nil {
 		i.HasPod = true
 		i.Revision = pod.Annotations[naming.AnnotationRevision]
@@ -69,9 +66,13 @@ func (s *scope) rolloutInstance(name string) rollout.Instance {
 		i.Primary = t.Status.Primary == name
 		state := topologyInstance(t, name).State
 		i.Running = state == v1.InstanceRunning && i.HasPod
-		i.Broken = i.Broken || state == v1.InstanceBroken
+		i.Broken = state == v1.InstanceBroken
 		i.Member = i.Primary || isMember(t, name)
 	}
+	// A container that cannot run is no evidence against an instance that serves; it may be somebody's sidecar. And one that
+	// never had anything to do follows a corrected specification at once, without any handshake.
+	_, trouble := s.trouble[name]
+	i.Broken = i.Broken || trouble && !i.Running || s.unfounded()
 	return i
 }
 
@@ -181,14 +182,8 @@ func restart(ctx context.Context, s *scope) (Result, error) {
 
 // remove deletes instances that are no longer wanted, once the topology lane has let go of them.
 func remove(ctx context.Context, s *scope) (Result, error) {
-	t := s.live.topology
-	if s.invalid || s.foreign || t == nil {
-		return Continue(), nil
-	}
 	for _, name := range s.leaving() {
-		released := t.Status.ObservedGeneration >= t.Generation && !slices.Contains(t.Spec.Instances, name) &&
-			t.Status.Primary != name && !isMember(t, name)
-		if !released {
+		if !s.released(name) {
 			continue
 		}
 		if err := s.removeInstance(ctx, name); err != nil {
@@ -196,6 +191,14 @@ func remove(ctx context.Context, s *scope) (Result, error) {
 		}
 	}
 	return Continue(), nil
+}
+
+// released tells whether an instance may be removed: it is not wanted, and the topology lane has let go of it.
+func (s *scope) released(name string) bool {
+	t := s.live.topology
+	return !s.invalid && !s.foreign && t != nil && !slices.Contains(s.wanted(), name) &&
+		t.Status.ObservedGeneration >= t.Generation && !slices.Contains(t.Spec.Instances, name) &&
+		t.Status.Primary != name && !isMember(t, name)
 }
 
 func (s *scope) removeInstance(ctx context.Context, name string) error {

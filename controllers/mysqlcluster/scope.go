@@ -105,6 +105,20 @@ func (s *scope) apply(ctx context.Context, want apply.Configuration, live client
 	return s.absorb(err)
 }
 
+// create makes an object that must not be made twice.
+func (s *scope) create(ctx context.Context, want apply.Configuration) error {
+	return s.absorb(s.applier.Create(ctx, want, s.owned))
+}
+
+// applySecret makes a Secret what is desired. Where the cache has none its content was made up just now, and must not
+// replace that of one which exists.
+func (s *scope) applySecret(ctx context.Context, want apply.Configuration, live *corev1.Secret) error {
+	if live == nil {
+		return s.create(ctx, want)
+	}
+	return s.apply(ctx, want, live)
+}
+
 // absorb turns an error that only a person can end into a problem.
 func (s *scope) absorb(err error) error {
 	problem, ok := classify(err)
@@ -157,7 +171,7 @@ func (s *scope) owned(object client.Object) bool {
 func (s *scope) wanted() []string {
 	if s.invalid {
 		if s.live.topology != nil {
-			return s.live.topology.Spec.Instances
+			return slices.Clone(s.live.topology.Spec.Instances)
 		}
 		return nil
 	}

@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		err = errors.Join(err, reportErr)
 	}
 	if err != nil {
-		if apierrors.IsConflict(err) {
+		if apierrors.IsConflict(err) || errors.Is(err, apply.ErrBehind) {
 			// The cache is behind; what it lacks arrives by a watch, and trying again at once would only conflict again.
 			return ctrl.Result{RequeueAfter: conflictDelay}, nil
 		}

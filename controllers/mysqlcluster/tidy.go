@@ -15,8 +15,8 @@ import (
 // revisionHistoryLimit is how many revisions are kept besides those in use.
 const revisionHistoryLimit = 10
 
-// tidy deletes what nothing needs any more: ended or outdated checks, revisions beyond the limit, and configurations that
-// no pod, template or kept check uses.
+// tidy deletes what nothing needs any more: ended or outdated checks, revisions beyond the limit, configurations that no
+// pod, template or kept check uses, and certificates of instances that are gone.
 func tidy(ctx context.Context, s *scope) (Result, error) {
 	if err := s.tidyChecks(ctx); err != nil {
 		return Result{}, err
@@ -25,7 +25,24 @@ func tidy(ctx context.Context, s *scope) (Result, error) {
 	if err := s.tidyRevisions(ctx, inUse); err != nil {
 		return Result{}, err
 	}
-	return Continue(), s.tidyConfigMaps(ctx, inUse)
+	if err := s.tidyConfigMaps(ctx, inUse); err != nil {
+		return Result{}, err
+	}
+	return Continue(), s.tidySecrets(ctx)
+}
+
+// tidySecrets deletes the certificates of instances that are gone.
+func (s *scope) tidySecrets(ctx context.Context) error {
+	for _, secret := range s.live.secrets {
+		instance := secret.Labels[naming.LabelInstance]
+		if instance == "" || s.invalid || s.live.statefulSets[instance] != nil || slices.Contains(s.wanted(), instance) || !metav1.IsControlledBy(secret, s.cluster) {
+			continue
+		}
+		if err := s.applier.Delete(ctx, secret); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tidyChecks deletes the pods of checks whose verdict is kept or whose question has changed.

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/porpoise-dev/porpoise/internal/desired"
 	"github.com/porpoise-dev/porpoise/internal/naming"
@@ -69,15 +68,14 @@ func (s *scope) keepClaim(ctx context.Context, instance string) error {
 	return s.apply(ctx, desired.DataClaim(s.in, instance, desired.Volume{Size: size, Class: class}), claim)
 }
 
-// makeClaim makes a claim that the cache does not have. A blank one takes over nothing but another blank one.
+// makeClaim makes a claim that the cache does not have.
 func (s *scope) makeClaim(ctx context.Context, instance string) error {
 	storage := s.cluster.Spec.Storage
 	want := desired.DataClaim(s.in, instance, desired.Volume{Size: storage.Size, Class: storage.StorageClassName, Blank: s.tentative})
-	_, err := s.applier.Apply(ctx, want, nil, func(object client.Object) bool {
-		claim, ok := object.(*corev1.PersistentVolumeClaim)
-		return s.owned(object) && (!s.tentative || ok && isBlank(claim))
-	})
-	return s.absorb(err)
+	if s.tentative {
+		return s.create(ctx, want)
+	}
+	return s.apply(ctx, want, nil)
 }
 
 // isBlank tells whether nothing can have been written to the volume of a claim. The mark is taken away before the record

@@ -46,6 +46,9 @@ type Write struct {
 // ErrForeign is returned when an object of the wanted name exists and belongs to somebody else.
 var ErrForeign = errors.New("exists and does not belong to this MySQLCluster")
 
+// ErrBehind is returned when the object that is to be created exists already and only the cache does not show it yet.
+var ErrBehind = errors.New("exists already, and the cache is behind")
+
 // Applier writes objects under one field owner.
 type Applier struct {
 	// Client writes; reads through it may come from a cache.
@@ -90,6 +93,21 @@ func (a *Applier) Apply(ctx context.Context, desired Configuration, live client.
 	}
 	a.tell(ctx, Write{Verb: verb, Kind: kind, Key: key})
 	return true, nil
+}
+
+// Create is Apply for an object that must not be made twice, since what is in it was made up for this one call (a password, a
+// key) or holds only at its beginning. One that exists and is owned is left as it is: ErrBehind.
+func (a *Applier) Create(ctx context.Context, desired Configuration, owned func(client.Object) bool) error {
+	behind := false
+	_, err := a.Apply(ctx, desired, nil, func(object client.Object) bool {
+		behind = owned(object)
+		return false
+	})
+	if behind {
+		kind, key := identify(desired)
+		return fmt.Errorf("%s %s %w", kind, key, ErrBehind)
+	}
+	return err
 }
 
 // refuseForeign keeps a forced apply from taking over an object that somebody else made under the wanted name.

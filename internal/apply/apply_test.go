@@ -175,6 +175,32 @@ func TestApplyRefusesForeignObjects(t *testing.T) {
 	}
 }
 
+// TestCreateNeverOverwrites: a cache that is behind must not cost what was generated before.
+func TestCreateNeverOverwrites(t *testing.T) {
+	in := input()
+	account := func(password string) Configuration {
+		return desired.AccountSecret(in, "orders-app", desired.Account{Username: "app", Password: password})
+	}
+	a, verbs := newApplier(t)
+	mine := func(client.Object) bool { return true }
+	if err := a.Create(t.Context(), account("first"), mine); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Create(t.Context(), account("second"), mine); !errors.Is(err, ErrBehind) {
+		t.Errorf("got %v, want ErrBehind", err)
+	}
+	if err := a.Create(t.Context(), account("third"), nobody); !errors.Is(err, ErrForeign) {
+		t.Errorf("got %v, want ErrForeign", err)
+	}
+	stored := &corev1.Secret{}
+	if err := a.Client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "orders-app"}, stored); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(stored.Data["password"]); got != "first" || len(*verbs) != 1 {
+		t.Errorf("password %q after %v, want the first one", got, *verbs)
+	}
+}
+
 func TestDeleteNeedsTheSameObject(t *testing.T) {
 	a, verbs := newApplier(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x", UID: "u-2"}})
 	live := &corev1.ConfigMap{}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	porpoisev1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
 // Every test here makes a cluster with something wrong in it, waits for the condition and the Event that name it, corrects
@@ -113,8 +114,10 @@ func TestBadConfig(t *testing.T) {
 		c.Spec.Config = map[string]porpoisev1.ConfigValue{"character_set_server": "klingon"}
 	}))
 	c.waitStalled(t, "ConfigRejected", "klingon")
-	if claims := c.claims(t); len(claims) > 0 {
-		t.Errorf("%d claims were made before the configuration was found good", len(claims))
+	for _, claim := range c.claims(t) {
+		if claim.Annotations[naming.AnnotationBlank] != "true" || len(claim.OwnerReferences) == 0 {
+			t.Errorf("volume %s of a cluster whose configuration was never found good would stay", claim.Name)
+		}
 	}
 	c.change(t, func(c *porpoisev1.MySQLCluster) { c.Spec.Config["character_set_server"] = "utf8mb4" })
 	c.waitReady(t, creation)
