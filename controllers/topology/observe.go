@@ -58,6 +58,7 @@ func (s *scope) load(ctx context.Context) (outcome, error) {
 // forget drops all that is kept of a cluster that does not exist.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.pool.Forget(key)
+	r.streamCount.forget(key)
 	r.memory.forget(key)
 	r.executor.forget(key)
 	r.credentials.forget(key)

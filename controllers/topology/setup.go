@@ -139,6 +139,7 @@ func newReconciler(mgr ctrl.Manager) *Reconciler {
 		now:         time.Now,
 	}
 	r.pool = agentclient.NewPool(ctx, r.heard)
+	r.streamCount = &streamCount{count: r.pool.Streams}
 	r.executor = newExecutor(r.pool, r.events.enqueue)
 	return r
 }
@@ -146,7 +147,9 @@ func newReconciler(mgr ctrl.Manager) *Reconciler {
 // Start waits for the manager's end and ends the streams. It is how the lane's parts that run on standbys too are part of
 // the manager.
 func (r *Reconciler) Start(ctx context.Context) error {
+	remove := streams.add(r.streamCount)
 	<-ctx.Done()
+	remove()
 	r.stopStreams()
 	return nil
 }
@@ -193,6 +196,7 @@ func (k *streamKeeper) Reconcile(ctx context.Context, req reconcile.Request) (re
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	k.streamCount.keep(req.NamespacedName, topo.Status.Phase)
 	pods, err := k.pods(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -30,6 +30,7 @@ type Reconciler struct {
 	pool        *agentclient.Pool
 	executor    *executor
 	stopStreams context.CancelFunc
+	streamCount *streamCount
 	now         func() time.Time
 }
 
@@ -97,8 +98,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // pass runs the steps once.
-func (s *scope) pass(ctx context.Context) (outcome, error) {
-	s.recorded, s.after = false, 0
+func (s *scope) pass(ctx context.Context) (end outcome, err error) {
+	s.decision, s.recorded, s.after = failover.Decision{}, false, 0
+	defer func() { countDecision(decisions, passEnd{s.decision, s.recorded, end, err}) }()
 	for _, st := range steps {
 		end, err := st.do(s, ctx)
 		if err != nil {
