@@ -31,6 +31,7 @@ func (g *Gate) Lead(ctx context.Context, grace time.Duration) error {
 	g.open(t)
 	g.enqueue(t.ctx)
 	<-ctx.Done()
+	g.leave()
 	g.close()
 	if !g.wait(grace) {
 		return fmt.Errorf("work in hand did not end within %s", grace)
@@ -77,6 +78,7 @@ func (g *Gate) serve(ctx context.Context, e Election) error {
 	led, patience := c.holds(), e.Patience
 	if ctx.Err() != nil {
 		patience = e.Grace
+		g.leave()
 	}
 	c.end()
 	quiet := g.wait(patience)

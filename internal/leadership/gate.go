@@ -30,6 +30,8 @@ type Gate struct {
 	queues  []func(context.Context) error
 	// acting counts the reconciles that run. It grows under mu and in a term only, so waiting for it after a term is sound.
 	acting sync.WaitGroup
+	// leaving: the last term is ending in order, with its Lease still held.
+	leaving bool
 }
 
 // NewGate returns a closed gate.
@@ -101,7 +103,8 @@ func (g *Gate) Everything(list func(context.Context) ([]reconcile.Request, error
 }
 
 // Fence refuses writes of who does not lead: those of a reconcile outside its term, and those that belong to no reconcile,
-// such as events that were queued, while the lane does not lead. Reads pass, since caches stay warm.
+// which are Events that were queued, while the lane does not lead. They pass at an orderly end, when no Lease was lost: what
+// the last reconciles did is still told. Reads always pass, since caches stay warm.
 func (g *Gate) Fence(next http.RoundTripper) http.RoundTripper { return &fence{gate: g, next: next} }
 
 type fence struct {
@@ -143,12 +146,19 @@ func (g *Gate) mayWrite(ctx context.Context) error {
 		return nil
 	}
 	g.mu.Lock()
-	t := g.term
+	t, leaving := g.term, g.leaving
 	g.mu.Unlock()
-	if t == nil || !t.mayAct() {
-		return ErrNotLeading
+	if leaving || t != nil && t.mayAct() {
+		return nil
 	}
-	return nil
+	return ErrNotLeading
+}
+
+// leave marks the end of the last term as an orderly one, if there is a term.
+func (g *Gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leaving = g.term != nil
 }
 
 // open begins a term.

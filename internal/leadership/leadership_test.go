@@ -390,7 +390,9 @@ func TestTheLeaseIsGivenBackLast(t *testing.T) {
 		n := newLane(t, l, "a")
 		after(time.Millisecond)
 		finish := make(chan struct{})
+		var old context.Context
 		go n.reconcile(func(ctx context.Context) {
+			old = ctx
 			<-ctx.Done()
 			<-finish
 		})
@@ -402,6 +404,12 @@ func TestTheLeaseIsGivenBackLast(t *testing.T) {
 		}
 		if n.acts() {
 			t.Fatal("acts after it was told to end")
+		}
+		if err := n.write(t.Context()); err != nil {
+			t.Fatalf("an Event at an orderly end: %v", err)
+		}
+		if err := n.write(old); !errors.Is(err, leadership.ErrNotLeading) {
+			t.Fatalf("a write of a reconcile at an orderly end: %v", err)
 		}
 		close(finish)
 		if err := <-n.ended; err != nil {
