@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,8 +61,13 @@ func (a ForwardingAsker) Ask(ctx context.Context, cluster, namespace string, pod
 		mu      sync.Mutex
 		group   sync.WaitGroup
 		answers = map[string]AgentAnswer{}
-		refused bool
+		refused atomic.Bool
 	)
+	answer := func(instance string, got AgentAnswer) {
+		mu.Lock()
+		defer mu.Unlock()
+		answers[instance] = got
+	}
 	for i := range pods {
 		pod := &pods[i]
 		instance := pod.Labels[naming.LabelInstance]
@@ -69,26 +75,24 @@ func (a ForwardingAsker) Ask(ctx context.Context, cluster, namespace string, pod
 			continue
 		}
 		if pod.Status.Phase != corev1.PodRunning {
-			answers[instance] = AgentAnswer{Reason: "pod is " + string(pod.Status.Phase)}
+			answer(instance, AgentAnswer{Reason: "pod is " + string(pod.Status.Phase)})
 			continue
 		}
 		host := naming.Host(cluster, namespace, instance)
 		group.Go(func() {
 			status, err := a.askOne(ctx, identity.For(host), namespace, pod.Name, host)
-			mu.Lock()
-			defer mu.Unlock()
 			switch {
 			case err == nil:
-				answers[instance] = AgentAnswer{Status: status}
+				answer(instance, AgentAnswer{Status: status})
 			case apierrors.IsForbidden(err):
-				refused = true
+				refused.Store(true)
 			default:
-				answers[instance] = AgentAnswer{Reason: reasonOf(err, a.Timeout)}
+				answer(instance, AgentAnswer{Reason: reasonOf(err, a.Timeout)})
 			}
 		})
 	}
 	group.Wait()
-	if refused {
+	if refused.Load() {
 		return answers, []string{missingRight(liveColumns, "create", "pods/portforward", namespace)}
 	}
 	return answers, nil

@@ -115,8 +115,9 @@ type conn struct {
 	session httpstream.Connection
 	data    httpstream.Stream
 	remote  address
-	// refusal yields what the node said about the connection, once it said something or the connection ended.
-	refusal <-chan string
+	// told is closed once the node said something about the connection, which is refusal then, or will say nothing any more.
+	told    chan struct{}
+	refusal string
 	once    sync.Once
 }
 
@@ -136,39 +137,54 @@ func newConn(session httpstream.Connection, pod string, port int) (*conn, error)
 	if err != nil {
 		return nil, fmt.Errorf("create the stream for data: %w", err)
 	}
-	refusal := make(chan string, 1)
+	c := &conn{session: session, data: data, remote: address{pod: pod, port: port}, told: make(chan struct{})}
 	go func() {
-		defer close(refusal)
-		if text, err := io.ReadAll(io.LimitReader(errorStream, 4096)); err == nil && len(text) > 0 {
-			refusal <- strings.TrimSpace(string(text))
+		text, err := io.ReadAll(io.LimitReader(errorStream, 4096))
+		if err == nil {
+			c.refusal = strings.TrimSpace(string(text))
+		}
+		close(c.told)
+		if c.refusal != "" {
 			_ = data.Reset()
 		}
 	}()
-	return &conn{session: session, data: data, remote: address{pod: pod, port: port}, refusal: refusal}, nil
+	return c, nil
 }
 
-// refusalGrace is how long the end of the data waits for the reason, which comes on another stream.
-const refusalGrace = 200 * time.Millisecond
+// refusalGrace is how long the end of the data waits for the reason, which comes on another stream. A node ends both, so a
+// connection that ended well does not wait for it, and one that was refused waits only as long as its reason is on its way.
+const refusalGrace = 10 * time.Second
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.data.Read(p)
 	if err == nil || n > 0 {
 		return n, err
 	}
-	select {
-	case text, ok := <-c.refusal:
-		if ok {
-			return 0, fmt.Errorf("port %d of pod %s: %s", c.remote.port, c.remote.pod, text)
-		}
-	case <-time.After(refusalGrace):
-	}
-	if errors.Is(err, io.EOF) {
-		return 0, io.EOF
-	}
-	return 0, err
+	return 0, c.reasonFor(err)
 }
 
-func (c *conn) Write(p []byte) (int, error) { return c.data.Write(p) }
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.data.Write(p)
+	if err == nil {
+		return n, nil
+	}
+	return n, c.reasonFor(err)
+}
+
+// reasonFor returns what the node said about a connection that ended with err; err itself if it said nothing.
+func (c *conn) reasonFor(err error) error {
+	timer := time.NewTimer(refusalGrace)
+	defer timer.Stop()
+	select {
+	case <-c.told:
+	case <-timer.C:
+		return err
+	}
+	if c.refusal == "" {
+		return err
+	}
+	return fmt.Errorf("port %d of pod %s: %s", c.remote.port, c.remote.pod, c.refusal)
+}
 
 func (c *conn) Close() error {
 	var err error

@@ -83,18 +83,44 @@ func TestBytesGoBothWays(t *testing.T) {
 }
 
 func TestWhatTheNodeSaysIsTheErrorOfTheConnection(t *testing.T) {
-	config := serve(t, func(data, errs httpstream.Stream) {
-		_, _ = io.WriteString(errs, "connect: connection refused\n")
-		_ = errs.Close()
-		_ = data.Close()
-	})
-	conn, err := Dial(t.Context(), config, "shop", "orders-0-0", 8443)
-	if err != nil {
-		t.Fatal(err)
+	for name, order := range map[string]func(say func(), end func()){
+		"the reason comes first": func(say, end func()) { say(); end() },
+		// The streams are read by different goroutines, so nothing says which of them a busy machine lets run first.
+		"the end of the data comes first": func(say, end func()) { end(); <-time.After(500 * time.Millisecond); say() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := serve(t, func(data, errs httpstream.Stream) {
+				order(func() {
+					_, _ = io.WriteString(errs, "connect: connection refused\n")
+					_ = errs.Close()
+				}, func() { _ = data.Close() })
+			})
+			conn, err := Dial(t.Context(), config, "shop", "orders-0-0", 8443)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			const want = "port 8443 of pod orders-0-0: connect: connection refused"
+			if _, err = io.ReadAll(conn); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error of reading %v, want what the node said", err)
+			}
+			if _, err = io.ReadAll(conn); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error of reading again %v, want what the node said", err)
+			}
+		})
 	}
-	defer func() { _ = conn.Close() }()
-	_, err = io.ReadAll(conn)
-	if err == nil || !strings.Contains(err.Error(), "port 8443 of pod orders-0-0: connect: connection refused") {
+}
+
+// resetStream is a stream that the reason for a refusal has ended.
+type resetStream struct{ httpstream.Stream }
+
+func (resetStream) Write([]byte) (int, error) { return 0, errors.New("stream reset") }
+
+// TestWhoWritesFirstLearnsTheReason: TLS writes before it reads.
+func TestWhoWritesFirstLearnsTheReason(t *testing.T) {
+	c := &conn{data: resetStream{}, remote: address{pod: "orders-0-0", port: 8443}, told: make(chan struct{}), refusal: "connection refused"}
+	close(c.told)
+	if _, err := c.Write([]byte("hello")); err == nil || !strings.Contains(err.Error(), "port 8443 of pod orders-0-0: connection refused") {
 		t.Errorf("error %v, want what the node said", err)
 	}
 }
