@@ -37,7 +37,7 @@ func PodDisruptionBudget(in Input) *policyv1ac.PodDisruptionBudgetApplyConfigura
 }
 
 // NetworkPolicy lets clients reach MySQL from anywhere (they authenticate, over TLS), and the agents' port only from the
-// manager's namespace and from instances of the same cluster. Probes come from the node and are always let in.
+// manager's namespace, from instances of the same cluster and from pods that are labelled as scrapers. Probes come from the node and are always let in.
 func NetworkPolicy(in Input) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	cluster := in.Cluster
 	return networkingv1ac.NetworkPolicy(naming.NetworkPolicy(cluster.Name), cluster.Namespace).
@@ -53,7 +53,10 @@ func NetworkPolicy(in Input) *networkingv1ac.NetworkPolicyApplyConfiguration {
 					WithFrom(
 						networkingv1ac.NetworkPolicyPeer().WithPodSelector(selector(cluster.Name)),
 						networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector().
-							WithMatchLabels(map[string]string{labelNamespaceName: in.OperatorNamespace})))))
+							WithMatchLabels(map[string]string{labelNamespaceName: in.OperatorNamespace})),
+						networkingv1ac.NetworkPolicyPeer().
+							WithNamespaceSelector(metav1ac.LabelSelector()).
+							WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{naming.LabelScraper: "true"})))))
 }
 
 func policyPort(port int32) *networkingv1ac.NetworkPolicyPortApplyConfiguration {

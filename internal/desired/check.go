@@ -19,7 +19,6 @@ func CheckPod(in Input, shape Shape, version string) *corev1ac.PodApplyConfigura
 	labels[naming.LabelComponent] = ComponentCheck
 	env := []*corev1ac.EnvVarApplyConfiguration{
 		fieldEnv("POD_NAMESPACE", "metadata.namespace"),
-		fieldEnv("POD_IP", "status.podIP"),
 		value("PORPOISE_CLUSTER", cluster.Name),
 		value("PORPOISE_INSTANCE", naming.Instance(cluster.Name, 0)),
 		value("PORPOISE_EXPECT_VERSION", version),

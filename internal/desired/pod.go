@@ -101,7 +101,6 @@ func installAgent(in Input, shape Shape) *corev1ac.ContainerApplyConfiguration {
 func mysqlContainer(in Input, shape Shape, instance string) *corev1ac.ContainerApplyConfiguration {
 	env := []*corev1ac.EnvVarApplyConfiguration{
 		fieldEnv("POD_NAMESPACE", "metadata.namespace"),
-		fieldEnv("POD_IP", "status.podIP"),
 		value("PORPOISE_CLUSTER", in.Cluster.Name),
 		value("PORPOISE_INSTANCE", instance),
 	}

@@ -16,7 +16,9 @@ const (
 	LabelInstance = "porpoise.dev/instance"
 	LabelRole     = "porpoise.dev/role"
 	// LabelReadOnly is "true" on the pods that the read-only Service leads to: replicas that serve, else the primary.
-	LabelReadOnly  = "porpoise.dev/read-only"
+	LabelReadOnly = "porpoise.dev/read-only"
+	// LabelScraper is "true" on pods of any namespace that may reach the agents' port, to scrape metrics.
+	LabelScraper   = "porpoise.dev/scraper"
 	LabelComponent = "app.kubernetes.io/component"
 	LabelName      = "app.kubernetes.io/name"
 	LabelAppInst   = "app.kubernetes.io/instance"
