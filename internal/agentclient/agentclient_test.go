@@ -29,6 +29,12 @@ var key = types.NamespacedName{Namespace: "shop", Name: "orders"}
 // serve runs an HTTPS server that shows orders-0's certificate, and returns a pool with a stream to it.
 func serve(t *testing.T, handler http.HandlerFunc) *agentclient.Pool {
 	t.Helper()
+	return serveAs(t, "orders-0", handler)
+}
+
+// serveAs is serve with another instance's certificate at the address that is thought to be orders-0's.
+func serveAs(t *testing.T, instance string, handler http.HandlerFunc) *agentclient.Pool {
+	t.Helper()
 	authority, err := pki.NewAuthority("orders", time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +50,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *agentclient.Pool {
 		}
 		return pair
 	}
-	leaf, manager := issue(pki.InstanceLeaf("orders", "shop", "orders-0")), issue(pki.ManagerLeaf())
+	leaf, manager := issue(pki.InstanceLeaf("orders", "shop", instance)), issue(pki.ManagerLeaf())
 	pair, err := tls.X509KeyPair(leaf.Certificate, leaf.Key)
 	if err != nil {
 		t.Fatal(err)
@@ -71,10 +77,10 @@ func serve(t *testing.T, handler http.HandlerFunc) *agentclient.Pool {
 
 func eventually(t *testing.T, what string, claim func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !claim() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within two minutes: %s", what)
 		}
 		<-time.After(5 * time.Millisecond)
 	}
@@ -123,33 +129,22 @@ func TestRefusalIsTyped(t *testing.T) {
 		rw.WriteHeader(http.StatusConflict)
 		_, _ = fmt.Fprint(rw, `{"code":"StaleEpoch","message":"7 is known"}`)
 	})
-	err := pool.Command(t.Context(), key, "orders-0", agentapi.Command{Type: agentapi.CommandPromote})
-	if err == nil || !strings.Contains(err.Error(), "Promote on orders-0: StaleEpoch: 7 is known") {
-		t.Errorf("error: %v", err)
-	}
+	// On a busy machine even connecting may take longer than the client waits.
+	eventually(t, "refused with its code", func() bool {
+		err := pool.Command(t.Context(), key, "orders-0", agentapi.Command{Type: agentapi.CommandPromote})
+		if err == nil {
+			t.Fatal("no refusal")
+		}
+		var refusal *agentapi.Error
+		return errors.As(err, &refusal) && strings.Contains(err.Error(), "Promote on orders-0: StaleEpoch: 7 is known")
+	})
 }
 
 // TestWrongCertificate: an address that now belongs to another instance's pod is not believed.
 func TestWrongCertificate(t *testing.T) {
-	world := fakeagent.NewWorld("shop", "orders")
-	world.Add("orders-1")
-	certificates, err := fakeagent.NewCertificates("orders")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := world.Serve("orders-1", "127.9.0.1", certificates)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	credentials, err := agentclient.ParseCredentials("1", certificates.Manager)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	pool := agentclient.NewPool(ctx, func(types.NamespacedName, agentclient.Kind) {})
-	pool.Ensure(key, credentials, []agentclient.Target{{Instance: "orders-0", Address: "127.9.0.1:8443", ServerName: naming.Host("orders", "shop", "orders-0")}})
+	pool := serveAs(t, "orders-1", func(rw http.ResponseWriter, _ *http.Request) {
+		t.Error("a request was sent to another instance's agent")
+	})
 	eventually(t, "refused", func() bool {
 		obs := pool.Observe(key)["orders-0"]
 		return obs.Status == nil && obs.Err != nil && strings.Contains(obs.Err.Error(), "certificate")
@@ -181,7 +176,7 @@ func TestProgressIsNoEvent(t *testing.T) {
 		t.Errorf("the first document is %v, want Event", kind)
 	}
 	held, kind, _ := first.With(document(), now, now.Add(time.Second))
-	if !held.SettingsHeld || kind != agentclient.Event || !held.ExecutedSince.Equal(now) || !held.SampledAfter.Equal(now) {
+	if kind != agentclient.Progress || !held.ExecutedSince.Equal(now) || !held.SampledAfter.Equal(now) {
 		t.Errorf("second document: %v %+v", kind, held)
 	}
 	world.Write("orders-0")
