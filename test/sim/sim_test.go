@@ -11,7 +11,7 @@ import (
 
 var (
 	schedules = flag.Int("schedules", 1500, "how many schedules to run")
-	seed      = flag.Uint64("seed", 0, "first seed; 0: today's date")
+	seed      = flag.Uint64("seed", 1, "first seed, the same each day unless given: a change of the code alone can fail the test; 0: by today's date")
 	steps     = flag.Int("steps", 400, "steps of each schedule before the faults end")
 )
 
