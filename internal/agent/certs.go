@@ -73,11 +73,35 @@ func (c *certStore) server() *tls.Config {
 	}}
 }
 
-// adminClient is for the agent's own sessions over the loopback listener.
+// adminClient is for the agent's own sessions over the loopback listener. It verifies by what is in use at each handshake:
+// the sessions live as long as mysqld, which may be longer than the cluster's authority.
 func (c *certStore) adminClient() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: c.cfg.ReportHost,
+		InsecureSkipVerify: true, // VerifyConnection does what this leaves out.
+		VerifyConnection:   c.verifyServer,
+	}
+}
+
+// verifyServer checks the chain and the name of this instance's mysqld.
+func (c *certStore) verifyServer(state tls.ConnectionState) error {
+	if len(state.PeerCertificates) == 0 {
+		return errors.New("verify mysqld's certificate: it shows none")
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.pool, ServerName: c.cfg.ReportHost}
+	roots := c.pool
+	c.mu.Unlock()
+	if roots == nil {
+		return errors.New("verify mysqld's certificate: no authority yet")
+	}
+	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool(), DNSName: c.cfg.ReportHost}
+	for _, certificate := range state.PeerCertificates[1:] {
+		options.Intermediates.AddCert(certificate)
+	}
+	if _, err := state.PeerCertificates[0].Verify(options); err != nil {
+		return fmt.Errorf("verify mysqld's certificate: %w", err)
+	}
+	return nil
 }
 
 // callerOf returns the common name by which the cluster's CA knows who sends a request; empty: it does not.
