@@ -28,7 +28,8 @@ func runCommand() *cobra.Command {
 
 At SIGTERM a primary is first made read-only. Only when that has succeeded, with no commit waiting for a replica's
 acknowledgement, mysqld is shut down cleanly; else it is killed after --fence-bound, since a clean shutdown would tell
-clients OK for commits that no replica has. Both bounds together must stay below the pod's grace period.
+clients OK for commits that no replica has. The whole shutdown, with what the agent was doing before, takes --shutdown-bound
+at most, which must stay a few seconds below the pod's grace period.
 
 Logs are JSON lines on stderr; mysqld's own log is among them ("logger":"mysqld").`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,6 +38,7 @@ Logs are JSON lines on stderr; mysqld's own log is among them ("logger":"mysqld"
 				return err
 			}
 			cfg.Mysqld, cfg.APIAddress = flags.Mysqld, flags.APIAddress
+			cfg.ShutdownBound = flags.ShutdownBound
 			cfg.FenceBound, cfg.StopBound, cfg.ApplyBound, cfg.LoginBound = flags.FenceBound, flags.StopBound, flags.ApplyBound, flags.LoginBound
 			return run(cmd, cfg)
 		},
@@ -44,6 +46,7 @@ Logs are JSON lines on stderr; mysqld's own log is among them ("logger":"mysqld"
 	f := cmd.Flags()
 	f.StringVar(&flags.Mysqld, "mysqld", defaults.Mysqld, "server binary, looked up in PATH")
 	f.StringVar(&flags.APIAddress, "api-address", defaults.APIAddress, "address of the HTTPS API")
+	f.DurationVar(&flags.ShutdownBound, "shutdown-bound", defaults.ShutdownBound, "the longest time from SIGTERM until mysqld has ended")
 	f.DurationVar(&flags.FenceBound, "fence-bound", defaults.FenceBound, "how long to try to make a primary read-only before mysqld is killed")
 	f.DurationVar(&flags.StopBound, "stop-bound", defaults.StopBound, "how long mysqld may take to shut down before it is killed")
 	f.DurationVar(&flags.ApplyBound, "apply-bound", defaults.ApplyBound, "how long Follow and Promote wait for received transactions to be applied before they refuse")

@@ -32,9 +32,10 @@ type Agent struct {
 	turn     turn
 	poke     chan struct{}
 
-	// life ends when the agent is asked to end; operations are those under way.
-	life       context.Context
-	operations sync.WaitGroup
+	// life ends when the agent is asked to end. commands ends later: when it can wait no more for the command under way.
+	life        context.Context
+	commands    context.Context
+	cutCommands context.CancelFunc
 	// gone is closed when streams shall end.
 	gone chan struct{}
 
@@ -52,6 +53,7 @@ func New(cfg Config, log logr.Logger) *Agent {
 		certs: &certStore{cfg: cfg}, accounts: newAccounts(), garbage: newComplaints(log), turn: newTurn(), poke: make(chan struct{}, 1),
 		gone: make(chan struct{}), life: context.Background(),
 	}
+	a.commands, a.cutCommands = context.WithCancel(context.Background())
 	a.process = &process{cfg: cfg, log: log, hub: a.hub, reaper: a.reaper, attend: a.attend, wake: make(chan struct{}, 1)}
 	return a
 }
@@ -93,19 +95,6 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	return <-served
-}
-
-// shutdown ends operations and mysqld, and lets the streams carry it.
-func (a *Agent) shutdown() {
-	a.log.Info("Shutting down")
-	a.operations.Wait()
-	a.turn.take(context.Background(), commandBound) // no command may start mysqld again
-	a.stopMysqld(context.Background(), a.cfg.FenceBound)
-	a.log.Info("mysqld has ended; the agent ends")
-	timer := time.NewTimer(lastWords)
-	defer timer.Stop()
-	<-timer.C
-	close(a.gone)
 }
 
 // loadState loads the state and starts mysqld if there is data. While it cannot be loaded nothing is done but saying why.

@@ -110,6 +110,7 @@ func (a *Agent) Do(ctx context.Context, cmd agentapi.Command) error {
 	// A sender that gives up does not stop a command half way.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandBound)
 	defer cancel()
+	defer context.AfterFunc(a.commands, cancel)()
 	if !a.state.ready() {
 		a.loadState()
 	}

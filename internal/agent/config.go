@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
 	"github.com/porpoise-dev/porpoise/internal/mycnf"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 )
@@ -50,6 +51,9 @@ type Config struct {
 	// Extra are options for tests (small buffers); they are not checked.
 	Extra map[string]string
 
+	// ShutdownBound is the longest time from SIGTERM until mysqld has ended, whatever the agent was doing. It is to stay a
+	// few seconds below the pod's grace period: at its end the kubelet kills everything. All other bounds give way to it.
+	ShutdownBound time.Duration
 	// FenceBound is how long a demotion or shutdown tries to make a primary read-only before mysqld is killed.
 	FenceBound time.Duration
 	// StopBound is how long mysqld may take to end after SIGTERM before it is killed.
@@ -63,14 +67,14 @@ type Config struct {
 	FilesInterval time.Duration
 }
 
-// DefaultConfig returns a configuration with every default that does not depend on the instance. FenceBound and StopBound
-// stay within the pod's grace period of 120 s.
+// DefaultConfig returns a configuration with every default that does not depend on the instance.
 func DefaultConfig() Config {
 	return Config{
 		Paths: DefaultPaths(), Mysqld: "mysqld",
 		BindAddress: "*", Port: naming.PortMySQL, AdminAddress: "127.0.0.1", AdminPort: naming.PortMySQLAdmin,
-		APIAddress: net.JoinHostPort("", strconv.Itoa(naming.PortAgent)),
-		FenceBound: 20 * time.Second, StopBound: 60 * time.Second, ApplyBound: 8 * time.Second,
+		APIAddress:    net.JoinHostPort("", strconv.Itoa(naming.PortAgent)),
+		ShutdownBound: agentapi.TerminationGrace - 10*time.Second,
+		FenceBound:    20 * time.Second, StopBound: 60 * time.Second, ApplyBound: 8 * time.Second,
 		LoginBound: 30 * time.Second, FilesInterval: 2 * time.Second,
 	}
 }

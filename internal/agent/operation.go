@@ -15,9 +15,7 @@ func (a *Agent) runOperation(cmd agentapi.Command, work func(ctx context.Context
 		})
 	}
 	report(true, "", "")
-	a.operations.Add(1)
 	go func() {
-		defer a.operations.Done()
 		defer a.turn.release()
 		started := time.Now()
 		err := work(a.life, func(text string) { report(true, text, "") })
@@ -36,8 +34,13 @@ type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn at most for the bound.
+// take waits for the turn at most for the bound; a turn that is free is taken however short that is.
 func (t turn) take(ctx context.Context, bound time.Duration) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+	}
 	timer := time.NewTimer(bound)
 	defer timer.Stop()
 	select {

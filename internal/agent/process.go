@@ -81,14 +81,27 @@ type process struct {
 
 	mu     sync.Mutex
 	wanted bool
-	child  *child
-	wake   chan struct{}
-	rapid  int
+	// last is true when the agent ends: what begins no life now begins none any more.
+	last  bool
+	child *child
+	wake  chan struct{}
+	rapid int
+}
+
+// retire makes begin do nothing any more; a mysqld that is wanted goes on until halt.
+func (p *process) retire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = true
 }
 
 // begin makes mysqld run, from now on.
 func (p *process) begin() {
 	p.mu.Lock()
+	if p.last {
+		p.mu.Unlock()
+		return
+	}
 	p.wanted = true
 	if p.child == nil || !p.child.alive() {
 		p.rapid = 0

@@ -11,10 +11,49 @@ import (
 // stopReplicationBound is how long a replica may take to stop its threads before it is ended anyway.
 const stopReplicationBound = 10 * time.Second
 
+// cutPatience is how long a command that was cut short may take to notice.
+const cutPatience = 2 * time.Second
+
 // releaseBound is how long a primary waits for its replicas to be sent everything before it goes.
 const releaseBound = 3 * time.Second
 
-// stopMysqld ends mysqld by the shutdown rule and returns when it has ended. It does not start again until begin.
+// shutdown ends what is under way, then mysqld, and lets the streams carry it. One deadline bounds all of it.
+func (a *Agent) shutdown() {
+	a.log.Info("Shutting down", "within", a.cfg.ShutdownBound.String())
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.ShutdownBound)
+	defer cancel()
+	a.process.retire()
+	if a.settle(ctx) {
+		a.stopMysqld(ctx, a.cfg.FenceBound)
+	} else {
+		// What is under way could open mysqld at any moment, so nothing proves that a clean shutdown releases no commit.
+		a.stopKilled("what is under way does not end, and the agent must")
+	}
+	a.log.Info("mysqld has ended; the agent ends")
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	<-timer.C
+	close(a.gone)
+}
+
+// settle takes the turn for good, so that no command and no operation works beside the shutdown; it says whether it could.
+// It leaves the time that ending mysqld may need. An operation ends with life, a command when it is cut.
+func (a *Agent) settle(ctx context.Context) bool {
+	patience := a.cfg.ShutdownBound - a.cfg.FenceBound - 2*releaseBound - a.cfg.StopBound
+	if a.turn.take(ctx, patience) {
+		return true
+	}
+	a.log.Info("Cutting short what is under way")
+	a.cutCommands()
+	if a.turn.take(ctx, cutPatience) {
+		return true
+	}
+	// A Restart that is ending mysqld does it by the same rule and has a bound of its own.
+	return a.hub.peek().Process.State == agentapi.ProcessStopping && a.turn.take(ctx, a.cfg.StopBound)
+}
+
+// stopMysqld ends mysqld by the shutdown rule and returns when it has ended, killed where the deadline of ctx leaves no
+// time. It does not start again until begin.
 //
 // A clean shutdown switches semi-sync off and lets waiting commits through as OK. So SIGTERM needs a proof that nothing
 // waits: super_read_only succeeded and no session waits. Without it mysqld is killed: what it had not acknowledged stays
@@ -34,8 +73,12 @@ func (a *Agent) stopMysqld(ctx context.Context, bound time.Duration) {
 	}
 	a.log.Info("Stopping mysqld", "pid", c.pid)
 	c.signal(syscall.SIGTERM)
-	if !c.waitFor(a.cfg.StopBound) {
-		a.log.Info("Killing mysqld: it did not end in time", "bound", a.cfg.StopBound.String())
+	patience := a.cfg.StopBound
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline))
+	}
+	if !c.waitFor(patience) {
+		a.log.Info("Killing mysqld: it did not end in time", "bound", patience.Round(time.Millisecond).String())
 		c.signal(syscall.SIGKILL)
 		<-c.done
 	}
@@ -63,19 +106,19 @@ func (a *Agent) prepareStop(ctx context.Context, s *session, starting bool, boun
 // releaseReplicas disconnects the replicas of a read-only primary once they have been sent everything: mysqld would wait
 // eight seconds in its shutdown for them to go.
 func (a *Agent) releaseReplicas(ctx context.Context, s *session) {
-	ctx, cancel := context.WithTimeout(ctx, releaseBound)
+	waiting, cancel := context.WithTimeout(ctx, releaseBound)
 	defer cancel()
 	for {
-		behind, err := s.server.BusyDumps(ctx)
+		behind, err := s.server.BusyDumps(waiting)
 		if err == nil && behind == 0 {
 			break
 		}
-		if pause(ctx, 20*time.Millisecond) != nil {
+		if pause(waiting, 20*time.Millisecond) != nil {
 			a.log.Info("Shutting down though replicas have not been sent everything", "replicas", behind)
 			break
 		}
 	}
-	ctx, cancelOffline := context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
+	ctx, cancelOffline := context.WithTimeout(ctx, releaseBound)
 	defer cancelOffline()
 	if err := s.server.SetOffline(ctx); err != nil {
 		a.log.Info("Disconnecting the replicas failed", "reason", err.Error())

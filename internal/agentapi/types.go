@@ -9,6 +9,10 @@ import (
 // Version of this contract. It grows when the meaning of a field or command changes.
 const Version = 1
 
+// TerminationGrace is how long Kubernetes lets an instance's pod end before it kills what is left: long enough for mysqld to
+// flush a large buffer pool. The agent is to be done before.
+const TerminationGrace = 120 * time.Second
+
 // HeartbeatInterval is the longest silence on a healthy status stream.
 const HeartbeatInterval = 500 * time.Millisecond
 
@@ -107,6 +111,9 @@ type Command struct {
 	Donor *Peer `json:"donor,omitempty"`
 	// Quorum in force: needed for Promote and SetQuorum, stored where its generation is not lower than the stored one.
 	Quorum *Quorum `json:"quorum,omitempty"`
+	// ProcessStartedAt is the life of mysqld (ProcessStatus.StartedAt) that the sender decided about; absent: any. Promote of
+	// another life is refused: what a crash left in the binary log must be looked at before it is shown to clients.
+	ProcessStartedAt *time.Time `json:"processStartedAt,omitempty"`
 }
 
 // ErrorCode classifies a refusal.

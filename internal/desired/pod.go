@@ -2,6 +2,7 @@ package desired
 
 import (
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,9 +24,6 @@ const (
 // userID is the numeric user and group of every container: an image need not know it by name.
 const userID int64 = 65532
 
-// terminationGraceSeconds is long enough for mysqld to flush a large buffer pool.
-const terminationGraceSeconds int64 = 120
-
 // memoryBackedLimit bounds what the memory-backed directory (socket, rendered configuration) may take of the limit.
 var memoryBackedLimit = resource.MustParse("16Mi")
 
@@ -45,7 +43,7 @@ func podTemplate(in Input, shape Shape, instance string) *corev1ac.PodTemplateSp
 		"kubectl.kubernetes.io/default-container": ContainerMySQL,
 	})
 	spec := podSpec(in, shape).
-		WithTerminationGracePeriodSeconds(terminationGraceSeconds).
+		WithTerminationGracePeriodSeconds(int64(agentapi.TerminationGrace / time.Second)).
 		WithContainers(mysqlContainer(in, shape, instance)).
 		WithVolumes(instanceVolumes(in, shape, instance)...)
 	if shape.Pod.PriorityClassName != "" {
