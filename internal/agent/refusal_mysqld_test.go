@@ -80,7 +80,7 @@ func testRefusals(t *testing.T, c *agenttest.Cluster, initialize agentapi.Comman
 			t.Errorf("body %.20q: %v", body, err)
 		}
 	}
-	after := i.Status()
+	after := answering(t, i)
 	if after.Epoch != before.Epoch || after.Role != before.Role || after.Server.ReadOnly {
 		t.Errorf("refusals changed %+v to %+v", before, after)
 	}
@@ -217,7 +217,7 @@ func testDemotion(t *testing.T, c *agenttest.Cluster) {
 	if err := i.Send(c.Command(agentapi.CommandDemote)); err != nil {
 		t.Fatal(err)
 	}
-	s := i.Status()
+	s := answering(t, i)
 	if s.Role != agentapi.RoleNone || s.Confirmed || !s.Server.SuperReadOnly || s.Epoch != 2 {
 		t.Errorf("after Demote: %+v", s)
 	}

@@ -66,8 +66,7 @@ func TestStarvedShutdown(t *testing.T) {
 	replica.Follow(primary, nil)
 	primary.Promote(primary.Status().Quorum)
 	exec(t, db, "INSERT INTO t VALUES (100)")
-	want := primary.Status().Server.GTIDExecuted
-	replica.Await("caught up", func(s agentapi.Status) bool { return s.Server != nil && s.Server.GTIDExecuted.Equal(want) })
+	replica.Await("caught up", caughtUp(answering(t, primary).Server.GTIDExecuted))
 }
 
 // TestHealthyShutdown: every acknowledged row of a primary that is shut down under load is on its replica.

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,13 +32,9 @@ func emptyAgent(t *testing.T, ca *agenttest.CA) string {
 	cfg.ServerID, cfg.ReportHost, cfg.Mysqld = 1, "127.0.0.1", filepath.Join(dir, "no-mysqld")
 	cfg.Paths = agent.Paths{Data: filepath.Join(dir, "vol/mysql"), State: filepath.Join(dir, "vol/agent"), Run: filepath.Join(dir, "run"),
 		Tmp: filepath.Join(dir, "tmp"), TLS: filepath.Join(dir, "tls"), Config: filepath.Join(dir, "config"), Accounts: filepath.Join(dir, "accounts")}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.APIAddress = free.Addr().String()
-	_ = free.Close()
-	cert, key := ca.Leaf(naming.CertCNInstance, "127.0.0.1")
+	host := agenttest.ClaimHost(t)
+	cfg.APIAddress = agenttest.APIAddress(host)
+	cert, key := ca.Leaf(naming.CertCNInstance, host)
 	replicationCert, replicationKey := ca.Leaf(naming.CertCNReplication)
 	for name, text := range map[string][]byte{naming.FileCA: ca.PEM, naming.FileTLSCert: cert, naming.FileTLSKey: key,
 		naming.FileReplicationCert: replicationCert, naming.FileReplicationKey: replicationKey} {

@@ -2,7 +2,6 @@ package agenttest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,9 +56,6 @@ func MysqlBin(t testing.TB) string {
 	return dir
 }
 
-// addresses hands out 127.0.0.x, so that clusters of one test binary do not meet.
-var addresses atomic.Int64
-
 // New makes a cluster of n instances; nothing runs yet. At the test's end everything is stopped and removed.
 func New(t testing.TB, n int, opts Options) *Cluster {
 	t.Helper()
@@ -85,15 +81,15 @@ func New(t testing.TB, n int, opts Options) *Cluster {
 }
 
 func (c *Cluster) newInstance(ordinal int, mysqld string) *Instance {
-	host := "127.0.0." + strconv.FormatInt(10+addresses.Add(1)%200, 10)
+	host := ClaimHost(c.T)
 	dir := filepath.Join(c.dir, strconv.Itoa(ordinal))
 	cfg := agent.DefaultConfig()
 	cfg.Namespace, cfg.Cluster, cfg.Instance = "test", "db", naming.Instance("db", ordinal)
 	cfg.ServerID, cfg.ReportHost, cfg.Mysqld = uint32(ordinal)+1, host, mysqld
 	cfg.Paths = agent.Paths{Data: filepath.Join(dir, "vol/mysql"), State: filepath.Join(dir, "vol/agent"), Run: filepath.Join(dir, "run"),
 		Tmp: filepath.Join(dir, "tmp"), TLS: filepath.Join(dir, "tls"), Config: filepath.Join(dir, "config"), Accounts: filepath.Join(dir, "accounts")}
-	cfg.BindAddress, cfg.Port, cfg.AdminAddress = host, c.freePort(host), host
-	cfg.AdminPort, cfg.APIAddress = c.freePort(host), net.JoinHostPort(host, strconv.Itoa(c.freePort(host)))
+	cfg.BindAddress, cfg.Port, cfg.AdminAddress, cfg.AdminPort = host, portMySQL, host, portAdmin
+	cfg.APIAddress = APIAddress(host)
 	cfg.FilesInterval = 100 * time.Millisecond
 	cfg.Extra = map[string]string{"innodb_buffer_pool_size": "32M", "innodb_redo_log_capacity": "32M", "max_connections": "40"}
 	for name, value := range c.opts.Extra {
@@ -111,15 +107,6 @@ func (c *Cluster) newInstance(ordinal int, mysqld string) *Instance {
 	i.WriteAccount("app", map[string]string{"username": "app", "password": "app-Secret_1'\\", "database": "app"})
 	i.WriteAccount("admin", map[string]string{"username": "admin", "password": "admin-Secret_1"})
 	return i
-}
-
-func (c *Cluster) freePort(host string) int {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // StartAll starts every agent.

@@ -1,5 +1,5 @@
 // Package agenttest runs agents with real mysqlds on one machine, for tests and benchmarks: each instance has a loopback
-// address of its own (127.0.0.x), a directory, and certificates of a test CA; a client speaks to them as the manager.
+// address of its own (ClaimHost), a directory, and certificates of a test CA; a client speaks to them as the manager.
 //
 //	c := agenttest.New(t, 3)        // directories, addresses, certificates; nothing runs yet
 //	c.StartAll()
