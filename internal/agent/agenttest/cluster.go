@@ -60,8 +60,8 @@ func MysqlBin(t testing.TB) string {
 func New(t testing.TB, n int, opts Options) *Cluster {
 	t.Helper()
 	bin := MysqlBin(t)
-	// Not t.TempDir: a socket's path has at most 107 bytes, and mysqld's user must get there.
-	dir, err := os.MkdirTemp("", "agent")
+	// Neither t.TempDir nor TMPDIR: a socket's path has at most 107 bytes, and mysqld's user must get there.
+	dir, err := os.MkdirTemp("/tmp", "agent")
 	if err != nil {
 		t.Fatal(err)
 	}
