@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,12 +42,15 @@ func TestSysbenchIsRead(t *testing.T) {
 
 func TestFakeAgentsHaveAddressesOfTheirOwn(t *testing.T) {
 	used := map[string]string{}
-	for n := range 1000 {
+	for n := range 10_000 {
 		for _, instance := range []string{"-0", "-9"} {
 			name := fleetCluster(n) + instance
-			ip, err := fleetIP(fleetCluster(n), name)
+			ip, err := fleetIP(blocks[0], fleetCluster(n), name)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !net.ParseIP(ip).IsLoopback() {
+				t.Fatalf("%s is no loopback address", ip)
 			}
 			if used[ip] != "" {
 				t.Fatalf("%s and %s share %s", used[ip], name, ip)
@@ -57,8 +61,24 @@ func TestFakeAgentsHaveAddressesOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	if _, err := fleetIP("orders", "orders-0"); err == nil {
+	if _, err := fleetIP(blocks[0], "orders", "orders-0"); err == nil {
 		t.Error("a cluster of another name has an address")
+	}
+}
+
+func TestTwoFleetsHaveAddressesOfTheirOwn(t *testing.T) {
+	first, claim, err := claimBlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, other, err := claimBlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = claim.Close(); _ = other.Close() })
+	const clusters, perBlock = 10_000, 250
+	if distance := max(first, second) - min(first, second); distance < clusters/perBlock {
+		t.Errorf("blocks %d and %d are too near each other for %d clusters", first, second, clusters)
 	}
 }
 

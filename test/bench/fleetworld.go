@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,12 +34,27 @@ type fleetWorld struct {
 	client, cached client.Client
 	writeRate      float64
 	stop           func() error
+	// block is where the agents' addresses begin: 127.BLOCK.
+	block int
 
 	mu       sync.Mutex
 	clusters map[string]*fakeagent.World
 	servers  map[string]*fakeagent.Server
 	// failed is why the world does not go on.
 	failed error
+}
+
+// blocks may each hold the addresses of 10000 clusters. Two fleets on one machine take different ones.
+var blocks = []int{208, 168, 128}
+
+// claimBlock takes a block for as long as the listener is open, at an address that no instance gets.
+func claimBlock() (block int, claim net.Listener, err error) {
+	for _, block = range blocks {
+		if claim, err = net.Listen("tcp", fmt.Sprintf("127.%d.0.1:%d", block, naming.PortAgent)); err == nil {
+			return block, claim, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("find addresses for agents: is somebody listening at port %d of all addresses? %w", naming.PortAgent, err)
 }
 
 func startFleetWorld(ctx context.Context, api *controlPlane, o *fleetOptions) (*fleetWorld, error) {
@@ -48,7 +64,24 @@ func startFleetWorld(ctx context.Context, api *controlPlane, o *fleetOptions) (*
 	if err != nil {
 		return nil, fmt.Errorf("play the nodes: %w", err)
 	}
-	w := &fleetWorld{client: api.client, cached: mgr.GetClient(), writeRate: o.writeRate, clusters: map[string]*fakeagent.World{}, servers: map[string]*fakeagent.Server{}}
+	block, claim, err := claimBlock()
+	if err != nil {
+		return nil, err
+	}
+	w, err := runFleetWorld(ctx, api, o, mgr, block)
+	if err != nil {
+		return nil, errors.Join(err, claim.Close())
+	}
+	stop := w.stop
+	w.stop = func() error { return errors.Join(stop(), claim.Close()) }
+	return w, nil
+}
+
+func runFleetWorld(ctx context.Context, api *controlPlane, o *fleetOptions, mgr ctrl.Manager, block int) (*fleetWorld, error) {
+	w := &fleetWorld{
+		client: api.client, cached: mgr.GetClient(), writeRate: o.writeRate, block: block,
+		clusters: map[string]*fakeagent.World{}, servers: map[string]*fakeagent.Server{},
+	}
 	workers := controller.Options{MaxConcurrentReconciles: 8}
 	for _, c := range []struct {
 		name  string
@@ -116,8 +149,8 @@ func (w *fleetWorld) sent() uint64 {
 
 func clusterOfInstance(instance string) string { return instance[:strings.LastIndex(instance, "-")] }
 
-// fleetIP gives each instance an address: 127.(200 and up).CLUSTER.INSTANCE.
-func fleetIP(cluster, instance string) (string, error) {
+// fleetIP gives each instance an address: 127.(BLOCK and up).CLUSTER.INSTANCE.
+func fleetIP(block int, cluster, instance string) (string, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(cluster, "db-"))
 	if err != nil {
 		return "", fmt.Errorf("cluster %s: %w", cluster, err)
@@ -126,7 +159,7 @@ func fleetIP(cluster, instance string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("127.%d.%d.%d", 200+n/250, 1+n%250, 1+ordinal), nil
+	return fmt.Sprintf("127.%d.%d.%d", block+n/250, 1+n%250, 1+ordinal), nil
 }
 
 // runInstance gives a StatefulSet its pod, with an agent.
@@ -185,7 +218,7 @@ func runningStatus(ip string) corev1.PodStatus {
 
 // serve makes the agent of an instance listen, once its certificate is there.
 func (w *fleetWorld) serve(ctx context.Context, cluster, instance string) (ip string, ready bool, err error) {
-	if ip, err = fleetIP(cluster, instance); err != nil {
+	if ip, err = fleetIP(w.block, cluster, instance); err != nil {
 		return "", false, err
 	}
 	w.mu.Lock()
