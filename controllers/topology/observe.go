@@ -143,7 +143,7 @@ func (s *scope) observe(context.Context) (outcome, error) {
 			Name: name, Host: naming.Host(s.key.Name, s.key.Namespace, name),
 			Wanted: slices.Contains(s.topo.Spec.Instances, name),
 			Pod:    describePod(s.pods[name]), Status: obs.Status,
-			SettingsHeld: obs.SettingsHeld, SampledAfter: obs.SampledAfter, ExecutedSince: obs.ExecutedSince,
+			SampledAfter: obs.SampledAfter, HeldSince: obs.HeldSince, ExecutedSince: obs.ExecutedSince,
 		})
 	}
 	return goOn, nil

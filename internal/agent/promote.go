@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
 )
@@ -22,6 +23,11 @@ func (a *Agent) promote(ctx context.Context, cmd agentapi.Command) error {
 	s, err := a.serving()
 	if err != nil {
 		return err
+	}
+	if cmd.ProcessStartedAt != nil && !cmd.ProcessStartedAt.Equal(s.child.started) {
+		// It was decided before a crash: what the binary log holds without an acknowledgement was not looked at (INV-1).
+		return refuse(agentapi.ErrPrecondition, "processStartedAt: %s; this mysqld was started at %s",
+			cmd.ProcessStartedAt.Format(time.RFC3339Nano), s.child.started.Format(time.RFC3339Nano))
 	}
 	channel, err := s.server.Channel(ctx)
 	if err != nil {

@@ -25,9 +25,9 @@ const (
 type Observation struct {
 	// Status is nil while the instance is unknown: never heard, or silent for StaleAfter. It is shared, never changed.
 	Status *agentapi.Status
-	// SettingsHeld, SampledAfter, ExecutedSince are as in topology.Instance.
-	SettingsHeld  bool
+	// SampledAfter, HeldSince, ExecutedSince are as in topology.Instance.
 	SampledAfter  time.Time
+	HeldSince     time.Time
 	ExecutedSince time.Time
 	// Err is why the last attempt failed; nil while the stream is up.
 	Err error
@@ -172,35 +172,33 @@ func (o Observation) With(st *agentapi.Status, requested, now time.Time) (next O
 	if sameLife && st.Sequence <= o.Status.Sequence {
 		return o, Progress, false
 	}
-	next = Observation{Status: st, SampledAfter: requested, ExecutedSince: now}
+	next = Observation{Status: st, SampledAfter: requested, HeldSince: now, ExecutedSince: now}
 	if sameLife {
 		// Documents of one life are sampled one after another, so a later one keeps the bounds of an earlier one.
 		if o.SampledAfter.After(next.SampledAfter) {
 			next.SampledAfter = o.SampledAfter
 		}
-		next.SettingsHeld = sameSettings(o.Status, st)
 		if sameExecuted(o.Status, st) {
 			next.ExecutedSince = o.ExecutedSince
+			if sameReceived(o.Status, st) {
+				next.HeldSince = o.HeldSince
+			}
 		}
 	}
 	kind = Progress
-	if o.Status == nil || !sameButProgress(o.Status, st) || next.SettingsHeld != o.SettingsHeld {
+	if o.Status == nil || !sameButProgress(o.Status, st) {
 		kind = Event
 	}
 	return next, kind, true
 }
 
-// sameSettings says whether mysqld lived on with the same quorum and semi-sync settings in force.
-func sameSettings(a, b *agentapi.Status) bool {
-	if a.Server == nil || b.Server == nil || a.Process.PID != b.Process.PID || !reflect.DeepEqual(a.Process.StartedAt, b.Process.StartedAt) {
-		return false
-	}
-	return reflect.DeepEqual(a.Quorum, b.Quorum) && a.Server.SemiSync.SourceEnabled == b.Server.SemiSync.SourceEnabled &&
-		a.Server.SemiSync.WaitForReplicaCount == b.Server.SemiSync.WaitForReplicaCount && a.Server.SuperReadOnly == b.Server.SuperReadOnly
-}
-
 func sameExecuted(a, b *agentapi.Status) bool {
 	return a.Server != nil && b.Server != nil && a.Server.GTIDExecuted.Equal(b.Server.GTIDExecuted)
+}
+
+func sameReceived(a, b *agentapi.Status) bool {
+	x, y := a.Server.Replication, b.Server.Replication
+	return x == nil && y == nil || x != nil && y != nil && x.Received.Equal(y.Received)
 }
 
 // sameButProgress compares two documents without what moves while nothing happens.

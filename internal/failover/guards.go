@@ -3,6 +3,7 @@ package failover
 import (
 	"slices"
 
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
 	"github.com/porpoise-dev/porpoise/internal/gtid"
 	"github.com/porpoise-dev/porpoise/internal/topology"
@@ -32,9 +33,13 @@ const (
 	primaryWritable  Guard = "primary writable"
 	primaryOpen      Guard = "primary open"
 	primaryBehind    Guard = "a member holds what the primary lost"
+	behindUnclear    Guard = "a member seems to hold what the primary lost"
+	behindStands     Guard = "that a member held what the primary lost is not refuted"
+	recordBehind     Guard = "that agents knew a higher epoch is not refuted"
 	generationBehind Guard = "primary holds a newer quorum"
 	membersHoldAll   Guard = "enough members hold all of the primary"
 	quorumRecord     Guard = "quorum to record"
+	quorumTell       Guard = "leaving members to tell"
 	quorumAct        Guard = "quorum to set"
 	quorumPassed     Guard = "quorum barrier passed" //nolint:gosec // No credential: it passed.
 	quorumWaits      Guard = "quorum barrier waits"
@@ -69,10 +74,14 @@ var guards = map[Guard]func(*view) bool{
 	primaryRecorded:  func(v *view) bool { return v.entry != nil },
 	primaryWritable:  func(v *view) bool { return v.primary.Writable() == topology.True },
 	primaryOpen:      (*view).primaryOpen,
-	primaryBehind:    func(v *view) bool { return len(v.aheadOfPrimary()) > 0 },
+	primaryBehind:    func(v *view) bool { ahead, _ := v.aheadOfPrimary(); return len(ahead) > 0 },
+	behindUnclear:    func(v *view) bool { _, unclear := v.aheadOfPrimary(); return len(unclear) > 0 },
+	behindStands:     (*view).behindStands,
+	recordBehind:     (*view).recordBehindStands,
 	generationBehind: (*view).generationBehind,
 	membersHoldAll:   func(v *view) bool { return v.holders() >= int(v.recorded().RequiredAcks) },
 	quorumRecord:     func(v *view) bool { return v.quorum.kind == changeRecord },
+	quorumTell:       func(v *view) bool { return v.quorum.kind == changeTell },
 	quorumAct:        func(v *view) bool { return v.quorum.kind == changeAct },
 	quorumPassed:     func(v *view) bool { return v.quorum.kind == changeBarrierPassed },
 	quorumWaits:      func(v *view) bool { return v.quorum.kind == changeBarrierWaits },
@@ -144,22 +153,47 @@ func (v *view) generationBehind() bool {
 	return q.Generation > r.Generation || q.Generation == r.Generation && q.Generation > 0 && !sameQuorum(q, r)
 }
 
-// aheadOfPrimary names the members that hold something of a recorded primary's that the present primary lacks.
-func (v *view) aheadOfPrimary() []string {
-	server := v.primary.Server()
-	if server == nil || v.primary.Writable() != topology.False {
-		return nil // An open primary's members may hold what it waits to make visible.
-	}
+// aheadOfPrimary names the members that hold something of a recorded primary's that the present primary lacks, and those
+// of which this cannot be said before the primary is sampled anew.
+func (v *view) aheadOfPrimary() (ahead, unclear []string) {
 	uuids := v.epochUUIDs()
-	var names []string
 	for _, m := range v.recorded().Members {
 		i := v.snap.Instance(m.Name)
-		holds, known := i.Holds()
-		if known == topology.True && v.ours(i) && !server.GTIDExecuted.Contains(holds.Restrict(uuids...)) {
-			names = append(names, m.Name)
+		server := v.primary.Server()
+		if holds, known := i.Holds(); !v.ours(i) || known != topology.True || server == nil || server.GTIDExecuted.Contains(holds.Restrict(uuids...)) {
+			continue
+		}
+		switch {
+		case topology.Ahead(i, v.primary, uuids...) == topology.True:
+			ahead = append(ahead, m.Name)
+		case v.primary.Writable() == topology.False:
+			unclear = append(unclear, m.Name)
 		}
 	}
-	return names
+	return ahead, unclear
+}
+
+// behindStands: the primary was found to lack what a member holds, and not every member has shown since that it holds no
+// more than the primary. That the witness fell silent refutes nothing (INV-5); a member whose data is gone holds nothing.
+func (v *view) behindStands() bool {
+	if v.rec.Phase != blocked || v.rec.Reason != v1.TopologyPrimaryBehind {
+		return false
+	}
+	uuids := v.epochUUIDs()
+	for _, m := range v.recorded().Members {
+		i := v.snap.Instance(m.Name)
+		gone := i.HasData() == topology.False || i.HasData() == topology.True && identity(i) != m
+		if !gone && (!v.ours(i) || topology.Ahead(i, v.primary, uuids...) != topology.False) {
+			return true
+		}
+	}
+	return v.primary.Writable() != topology.False
+}
+
+// recordBehindStands: agents were found to know a higher epoch than the record, and not every wanted instance has answered
+// since without that being so.
+func (v *view) recordBehindStands() bool {
+	return v.rec.Phase == blocked && v.rec.Reason == v1.TopologyRecordBehind && (v.adopt.highest > v.rec.Epoch || len(v.silent()) > 0)
 }
 
 // holders counts the members that have received, live and now, everything that the primary's binary log holds.

@@ -62,8 +62,15 @@ func (v *view) lossText(reason, primary string) string {
 	case v1.TopologyPrimaryDataLost:
 		return primary + " came back with another data directory than the one that was promoted; put the volume back or restore a backup"
 	case v1.TopologyPrimaryBehind:
-		return fmt.Sprintf("%s lacks transactions that %s received from it; it must not be reopened", primary, list(v.aheadOfPrimary()))
+		ahead, _ := v.aheadOfPrimary()
+		if len(ahead) == 0 && v.rec.Reason == v1.TopologyPrimaryBehind {
+			return v.rec.Message // Who held more is silent, or the primary is.
+		}
+		return fmt.Sprintf("%s lacks transactions that %s received from it; it must not be reopened", primary, list(ahead))
 	case v1.TopologyRecordBehind:
+		if v.adopt.highest <= v.rec.Epoch && v.rec.Reason == v1.TopologyRecordBehind {
+			return v.rec.Message // Who knew it is silent.
+		}
 		return fmt.Sprintf("agents know epoch %d and the record epoch %d; waiting to hear %s", v.adopt.highest, v.rec.Epoch, orElse(list(v.adopt.waits), "one with data"))
 	case v1.TopologyPrimaryAmbiguous:
 		return "the volumes do not agree on who was primary: " + orElse(list(v.adopt.candidates), "none is named")

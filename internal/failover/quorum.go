@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
 	"github.com/porpoise-dev/porpoise/internal/topology"
 )
 
@@ -16,6 +17,8 @@ const (
 	changeNone changeKind = iota
 	// changeRecord: quorumChange.next is to be recorded before anything is done.
 	changeRecord
+	// changeTell: members that quorumChange.next is without are to be told, and to show that they no longer acknowledge.
+	changeTell
 	// changeAct: the primary is to be given quorumChange.next.
 	changeAct
 	// changeBarrierPassed: quorumChange.next is in force and may be recorded.
@@ -28,8 +31,12 @@ const (
 type quorumChange struct {
 	kind changeKind
 	next v1.Quorum
-	// joining follow and are not caught up yet; stuck would leave the quorum and cannot, since too few others live.
-	joining, stuck []string
+	// leaving are the members that the wished quorum, target, is without; telling those that may still acknowledge.
+	leaving, telling []string
+	target           v1.Quorum
+	// joining follow and are not caught up yet; stuck would leave the quorum and cannot, since too few others live; unheard
+	// cannot either, since they cannot be told and may acknowledge.
+	joining, stuck, unheard []string
 	// lacking are the members that the barrier waits for.
 	lacking []string
 }
@@ -43,34 +50,113 @@ func planQuorum(v *view) quorumChange {
 	recorded := v.recorded()
 	inForce, applied := v.inForce()
 	wish, change := v.wish(recorded)
-	top := max(recorded.Generation, inForce.Generation)
+	top := v.topGeneration()
+	change.target = withGeneration(wish, v.proposal(wish, top))
 
 	if cautious := pessimistic(recorded, wish); !sameQuorum(cautious, recorded) {
 		change.kind, change.next = changeRecord, withGeneration(cautious, top+1)
 		return change
 	}
 	settled := sameQuorum(inForce, wish) && applied
+	if sameQuorum(recorded, wish) {
+		switch {
+		case top > recorded.Generation || inForce.Generation == recorded.Generation && !sameQuorum(inForce, wish):
+			// An act-first change was given up or its record lost its race: what is wished is as cautious as both. The new
+			// generation is above all that was told to anybody, so that it is accepted.
+			change.kind, change.next = changeRecord, withGeneration(recorded, top+1)
+		case !settled || inForce.Generation != recorded.Generation:
+			change.kind, change.next = changeAct, recorded
+		}
+		return change
+	}
+	change.next = change.target
+	change.telling = v.mayAcknowledge(recorded, change.target)
 	switch {
-	case sameQuorum(recorded, wish) && inForce.Generation > recorded.Generation:
-		// An act-first change was given up or its record lost its race: what is wished is as cautious as both.
-		change.kind, change.next = changeRecord, withGeneration(recorded, top+1)
-	case sameQuorum(recorded, wish) && settled && inForce.Generation == recorded.Generation:
-		change.kind = changeNone
-	case sameQuorum(recorded, wish) && inForce.Generation == recorded.Generation && !sameQuorum(inForce, wish):
-		change.kind, change.next = changeRecord, withGeneration(recorded, top+1)
-	case sameQuorum(recorded, wish):
-		change.kind, change.next = changeAct, recorded
-	case settled && inForce.Generation > recorded.Generation:
-		change.kind, change.next = changeBarrierWaits, inForce
+	case len(change.telling) > 0:
+		change.kind = changeTell
+	case !settled || inForce.Generation != change.target.Generation:
+		change.kind = changeAct
+	default:
+		change.kind = changeBarrierWaits
 		if change.lacking = v.barrierLacks(inForce); len(change.lacking) == 0 {
 			change.kind = changeBarrierPassed
 		}
-	case sameQuorum(inForce, wish) && inForce.Generation > recorded.Generation:
-		change.kind, change.next = changeAct, inForce
-	default:
-		change.kind, change.next = changeAct, withGeneration(wish, top+1)
 	}
 	return change
+}
+
+// topGeneration is the highest generation of a quorum that anybody is known to have been told.
+func (v *view) topGeneration() int64 {
+	top := v.recorded().Generation
+	for i := range v.snap.Instances {
+		if inst := &v.snap.Instances[i]; v.ours(inst) && inst.Status.Quorum != nil {
+			top = max(top, inst.Status.Quorum.Generation)
+		}
+	}
+	return top
+}
+
+// proposal is the generation of an act-first change: a new one, or that which was told already.
+func (v *view) proposal(wish v1.Quorum, top int64) int64 {
+	for i := range v.snap.Instances {
+		inst := &v.snap.Instances[i]
+		if top > v.recorded().Generation && v.ours(inst) && inst.Status.Quorum != nil && inst.Status.Quorum.Generation == top &&
+			sameQuorum(fromWire(*inst.Status.Quorum), wish) {
+			return top
+		}
+	}
+	return top + 1
+}
+
+// mayAcknowledge names the recorded members that the target is without and that have not shown that they acknowledge no
+// longer. The primary counts the acknowledgement of whoever is connected with semi-sync: that it ends the stream of a
+// stranger, which reconnects at once, is not enough for INV-4.
+func (v *view) mayAcknowledge(recorded, target v1.Quorum) []string {
+	var out []string
+	for _, m := range recorded.Members {
+		if !slices.Contains(target.Members, m) && v.silenced(m, target.Generation) != topology.True {
+			out = append(out, m.Name)
+		}
+	}
+	return out
+}
+
+// silenced says whether a member acknowledges nothing and, having stored a quorum without itself of a generation above all
+// recorded ones, will not begin to by a command that is still under way.
+func (v *view) silenced(m v1.QuorumMember, generation int64) topology.Fact {
+	i := v.snap.Instance(m.Name)
+	switch {
+	case m.Name == v.rec.Primary:
+		return topology.True
+	case !i.Answers():
+		// Only its pod's absence says something, and that but for one that nobody is to follow with again.
+		return topology.FactOf(true).Unless(i.Pod.MayRun() || i.Wanted)
+	case i.HasData() == topology.Unknown:
+		return topology.Unknown
+	case i.HasData() == topology.False || identity(i) != m:
+		return topology.True // The life of the data that had the seat is over.
+	case i.Status.Quorum == nil || i.Status.Quorum.Generation < generation || v.lists(i):
+		return topology.False
+	case i.MySQLRuns() == topology.False:
+		return topology.FactOf(i.Status.Process.State != agentapi.ProcessStopping)
+	case i.Server() == nil:
+		return topology.Unknown
+	}
+	repl := i.Status.Server.Replication
+	return topology.FactOf(repl == nil || !repl.SemiSyncActive)
+}
+
+// canBeTold says whether a member can be made to acknowledge no longer, or need not be.
+func (v *view) canBeTold(name string) bool {
+	i := v.snap.Instance(name)
+	switch {
+	case name == v.rec.Primary:
+		return true
+	case !i.Answers():
+		return !i.Pod.MayRun() && !i.Wanted
+	default:
+		return i.HasData() != topology.Unknown
+	}
 }
 
 // wish computes the quorum that present evidence allows to go to.
@@ -107,6 +193,11 @@ func (v *view) wish(recorded v1.Quorum) (v1.Quorum, quorumChange) {
 			change.stuck = append(change.stuck, m.Name)
 			continue
 		}
+		if !v.canBeTold(m.Name) {
+			change.unheard = append(change.unheard, m.Name)
+			continue
+		}
+		change.leaving = append(change.leaving, m.Name)
 		members = slices.DeleteFunc(members, func(o v1.QuorumMember) bool { return o.Name == m.Name })
 	}
 	slices.SortFunc(members, func(a, b v1.QuorumMember) int { return strings.Compare(a.Name, b.Name) })
@@ -176,12 +267,6 @@ func (v *view) countLive(members []v1.QuorumMember, except string) int {
 
 // barrierLacks returns the members still waited for before a quorum in force may be recorded; nil: passed.
 func (v *view) barrierLacks(q v1.Quorum) []string {
-	// The sample must have been taken with the quorum in force. An agent that does not number its samples so is believed
-	// when two documents in a row showed it.
-	applied := v.primary.Status.Server.AppliedQuorum
-	if applied != q.Generation && (applied != 0 || !v.primary.SettingsHeld) {
-		return []string{v.rec.Primary}
-	}
 	holders, lacking := 0, []string(nil)
 	for _, m := range q.Members {
 		if v.memberHoldsPrimarys(m) == topology.True {

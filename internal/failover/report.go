@@ -68,6 +68,8 @@ func (v *view) state(i *topology.Instance) (v1.InstanceState, string) {
 	switch r := v.rejoins[i.Name]; {
 	case r.verdict == rejoinBroken:
 		return v1.InstanceBroken, r.why
+	case slices.Contains(v.quorum.unheard, i.Name):
+		return v1.InstanceUnreachable, "its agent does not answer: it leaves the quorum once it does or its pod is gone, since it may still acknowledge"
 	case !i.Answers() && !i.Pod.Exists:
 		return v1.InstancePending, "its pod does not exist"
 	case !i.Answers() && !i.Pod.Running:
@@ -186,14 +188,19 @@ func (v *view) restartReady(next v1.MySQLTopologyStatus) string {
 	if next.Quorum == nil || !isMember(*next.Quorum, x) {
 		return x
 	}
+	if slices.Contains(v.quorum.leaving, x) {
+		return ""
+	}
 	others := 0
 	for _, i := range v.wanted() {
 		if i.Name != x && i.Name != v.rec.Primary {
 			others++
 		}
 	}
-	if i := v.snap.Instance(x); others < acks || i.Acknowledges(v.lineage) == topology.False {
-		// Nobody could take its seat, or it acknowledges nothing now: it restarts as a member, which keeps its seat safe.
+	i := v.snap.Instance(x)
+	if others < acks || i.Acknowledges(v.lineage) == topology.False || !i.Answers() && v.countLive(v.recorded().Members, x) >= acks {
+		// Nobody could take its seat, or it acknowledges nothing now, or it cannot be told to leave and is not needed: it
+		// restarts as a member, which keeps its seat safe.
 		return x
 	}
 	return ""

@@ -34,10 +34,12 @@ const (
 	stepInitializePrimary Step = "initialize primary"
 	stepInitializeOthers  Step = "initialize others"
 	stepPromote           Step = "promote"
+	stepTell              Step = "tell leaving members"
 	stepSetQuorum         Step = "set quorum"
 	stepReplicas          Step = "tend replicas"
 	stepInform            Step = "inform replicas"
 	stepAwaitProgress     Step = "await progress"
+	stepSamplePrimary     Step = "sample primary"
 )
 
 var steps = map[Step]func(*view, *Decision){
@@ -52,10 +54,12 @@ var steps = map[Step]func(*view, *Decision){
 	stepInitializePrimary: initializePrimary,
 	stepInitializeOthers:  initializeOthers,
 	stepPromote:           promote,
+	stepTell:              tellLeaving,
 	stepSetQuorum:         setQuorum,
 	stepReplicas:          tendReplicas,
 	stepInform:            informReplicas,
 	stepAwaitProgress:     awaitProgress,
+	stepSamplePrimary:     func(v *view, d *Decision) { d.NeedsSampleOf = v.rec.Primary },
 }
 
 // recordBootstrap writes down who will be first before anything is made (INV-6).
@@ -91,8 +95,7 @@ func recordPrimary(v *view, d *Decision) {
 // recordGeneration lifts the recorded quorum, unchanged, above the one that the primary holds: an act-first change was cut
 // short, and the record is the cautious one of the two.
 func recordGeneration(v *view, d *Decision) {
-	inForce, _ := v.inForce()
-	q := withGeneration(v.recorded(), max(inForce.Generation, v.recorded().Generation)+1)
+	q := withGeneration(v.recorded(), v.topGeneration()+1)
 	d.Record.Quorum = &q
 }
 
@@ -135,12 +138,21 @@ func (v *view) initializes() bool {
 
 func promote(v *view, d *Decision) {
 	q := v.recorded()
-	v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandPromote, Quorum: toWire(q)}, "open as primary with quorum "+quorumText(q))
+	life := v.primary.Status.Process.StartedAt
+	v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandPromote, Quorum: toWire(q), ProcessStartedAt: life}, "open as primary with quorum "+quorumText(q))
 }
 
 func setQuorum(v *view, d *Decision) {
 	q := v.quorum.next
 	v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "quorum "+quorumText(q))
+}
+
+// tellLeaving makes members that are to leave the quorum acknowledge no longer, before the primary is told.
+func tellLeaving(v *view, d *Decision) {
+	q := v.quorum.next
+	for _, name := range v.quorum.telling {
+		v.command(d, v.snap.Instance(name), agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "acknowledge no longer: it leaves for quorum "+quorumText(q))
+	}
 }
 
 // tendReplicas gives every other instance what it needs next: data, a source, or nothing.
@@ -168,25 +180,63 @@ func tendReplicas(v *view, d *Decision) {
 			cloning = true
 			v.command(d, i, agentapi.Command{Type: agentapi.CommandClone, Donor: peer(donor)}, "it is empty: clone from "+donor.Name)
 		case rejoinFollow:
-			v.command(d, i, agentapi.Command{Type: agentapi.CommandFollow, Quorum: toWire(v.recorded())}, "follow "+v.rec.Primary)
+			q := v.recorded()
+			if slices.Contains(v.quorum.leaving, i.Name) {
+				q = v.quorum.target // So that it does not begin to acknowledge again.
+			}
+			v.command(d, i, agentapi.Command{Type: agentapi.CommandFollow, Quorum: toWire(q)}, "follow "+v.rec.Primary)
 		case rejoinSample:
 			d.NeedsSampleOf = v.rec.Primary
 		case rejoinServing:
 			v.admit(d, i)
 		}
 	}
+	v.tendUnwanted(d)
 	if len(v.quorum.joining) > 0 {
 		awaitProgress(v, d)
 	}
 }
 
-// admit tells a replica that has a seat by the record, and does not know it, that it is to acknowledge.
+// tendUnwanted keeps those in their role that are scaled in: one with a seat may be needed until it has left the quorum, and
+// one without must not acknowledge.
+func (v *view) tendUnwanted(d *Decision) {
+	for i := range v.snap.Instances {
+		inst := &v.snap.Instances[i]
+		if inst.Wanted || inst.Name == v.rec.Primary {
+			continue
+		}
+		switch verdict := v.rejoins[inst.Name].verdict; {
+		case verdict == rejoinServing:
+			v.admit(d, inst)
+		case verdict == rejoinFollow && slices.Contains(v.recorded().Members, identity(inst)) && !slices.Contains(v.quorum.leaving, inst.Name):
+			v.command(d, inst, agentapi.Command{Type: agentapi.CommandFollow, Quorum: toWire(v.recorded())}, "follow "+v.rec.Primary+" until it has left the quorum")
+		}
+	}
+}
+
+// admit makes a replica acknowledge exactly if it has a seat by the record: an agent stores what it is told before it
+// carries it out, and may fail in between.
 func (v *view) admit(d *Decision, i *topology.Instance) {
 	q := v.recorded()
-	if !slices.Contains(q.Members, identity(i)) || i.Status.Quorum != nil && slices.Contains(fromWire(*i.Status.Quorum).Members, identity(i)) {
-		return
+	member := slices.Contains(q.Members, identity(i))
+	switch {
+	case slices.Contains(v.quorum.leaving, i.Name) || v.commanded(d, i.Name):
+	case member && !(v.lists(i) && v.obeys(i, true)):
+		v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "acknowledge: it is a member of quorum "+quorumText(q))
+	case !member && !v.obeys(i, false):
+		v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "acknowledge no longer: it is no member of quorum "+quorumText(q))
 	}
-	v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "acknowledge: it is a member of quorum "+quorumText(q))
+}
+
+// lists says whether the quorum that the instance stores has the instance itself as a member.
+func (v *view) lists(i *topology.Instance) bool {
+	return i.Status.Quorum != nil && slices.Contains(fromWire(*i.Status.Quorum).Members, identity(i))
+}
+
+// obeys says whether the instance acknowledges, or does not, as it should. Of one that is not connected it cannot be said:
+// how it will acknowledge shows once it is.
+func (v *view) obeys(i *topology.Instance, acknowledges bool) bool {
+	return i.Connected(v.lineage) != topology.True || (i.Acknowledges(v.lineage) == topology.True) == acknowledges
 }
 
 // donor chooses whom to clone from: a caught-up replica, which waits for no acknowledgement, else the open primary.

@@ -132,7 +132,9 @@ func (v *view) recorded() v1.Quorum {
 	return *v.rec.Quorum
 }
 
-// inForce returns the quorum that the primary's agent holds, and whether mysqld's settings agree with it.
+// inForce returns the quorum that the primary's agent holds, and whether mysqld's settings are those: the agent stores and
+// reports a quorum before it applies it, and may fail in between. Everything in a document that says applied was sampled
+// while that quorum was in force.
 func (v *view) inForce() (q v1.Quorum, applied bool) {
 	if !v.primary.Answers() || v.primary.Status.Quorum == nil {
 		return v1.Quorum{}, false
@@ -143,7 +145,8 @@ func (v *view) inForce() (q v1.Quorum, applied bool) {
 		return q, false
 	}
 	semi := server.SemiSync
-	return q, semi.SourceEnabled == (q.RequiredAcks > 0) && (q.RequiredAcks == 0 || semi.WaitForReplicaCount == int(q.RequiredAcks))
+	return q, server.AppliedQuorum == q.Generation && semi.SourceEnabled == (q.RequiredAcks > 0) &&
+		(q.RequiredAcks == 0 || semi.WaitForReplicaCount == int(q.RequiredAcks))
 }
 
 // peer describes an instance to another one.

@@ -37,8 +37,8 @@ func FactOf(claim bool) Fact {
 	return False
 }
 
-// unless makes the fact Unknown when the condition holds.
-func (f Fact) unless(condition bool) Fact {
+// Unless makes the fact Unknown when the condition holds.
+func (f Fact) Unless(condition bool) Fact {
 	if condition {
 		return Unknown
 	}
@@ -141,6 +141,21 @@ func Errant(replica, primary *Instance, primaryUUID gtid.UUID) (gtid.Set, Fact) 
 	return errant, True
 }
 
+// Ahead says whether the member holds transactions of the given servers that the primary, read-only and with no commit
+// that waits, lacks. It is True only when the primary was sampled after the member's sets were received: it may have been
+// opened in between. An open primary's members may hold what it waits to make visible: that says nothing.
+func Ahead(member, primary *Instance, servers ...gtid.UUID) Fact {
+	holds, known := member.Holds()
+	source := primary.Server()
+	if known != True || source == nil || primary.Writable() != False || source.SemiSync.WaitSessions > 0 {
+		return Unknown
+	}
+	if source.GTIDExecuted.Contains(holds.Restrict(servers...)) {
+		return False
+	}
+	return FactOf(true).Unless(primary.SampledAfter.IsZero() || primary.SampledAfter.Before(member.HeldSince))
+}
+
 // Purged returns what the primary has purged from its binary logs and the replica still needs.
 func Purged(replica, primary *Instance) (gtid.Set, Fact) {
 	holds, known := replica.Holds()
@@ -191,7 +206,7 @@ func (i *Instance) Acknowledges(l Lineage) Fact {
 // Connected says whether the instance follows and its receiver is connected to that very server.
 func (i *Instance) Connected(l Lineage) Fact {
 	if !i.Answers() {
-		return FactOf(false).unless(i.Pod.Exists)
+		return FactOf(false).Unless(i.Pod.Exists)
 	}
 	if follows := i.Follows(l); follows != True {
 		return follows

@@ -33,11 +33,11 @@ type Instance struct {
 	Pod Pod
 	// Status is the newest document of a live stream; nil: unknown now. It is shared and never changed.
 	Status *agentapi.Status
-	// SettingsHeld is true when a document older than Status, of the same life of agent and mysqld, already showed the
-	// same quorum and semi-sync settings: everything in Status was then sampled while they were in force.
-	SettingsHeld bool
 	// SampledAfter is a moment, by the manager's clock, known to precede the sampling of Status; zero: none known.
 	SampledAfter time.Time
+	// HeldSince is when, by the manager's clock, the sets of executed and of received transactions in Status were first
+	// received together.
+	HeldSince time.Time
 	// ExecutedSince is when, by the manager's clock, the set of executed transactions in Status was first received.
 	ExecutedSince time.Time
 }
@@ -48,6 +48,8 @@ type Pod struct {
 	Exists bool
 	// Running is true when its mysqld container runs and it has an address: the agent should answer.
 	Running bool
+	// Bound is true once a node was chosen for it: before that nothing of it can run.
+	Bound bool
 	// Terminating is true once it is being deleted.
 	Terminating bool
 	// UID of the pod.
@@ -55,6 +57,9 @@ type Pod struct {
 	// Message says why it does not run, as Kubernetes puts it.
 	Message string
 }
+
+// MayRun says whether something of the pod may run now, as far as the API server can know.
+func (p Pod) MayRun() bool { return p.Exists && (p.Bound || p.Running) }
 
 // Instance returns the instance of that name; nil: none.
 func (s *Snapshot) Instance(name string) *Instance {

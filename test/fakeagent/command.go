@@ -147,8 +147,11 @@ func (w *World) promote(i *instance, cmd agentapi.Command) error {
 	if !i.up() {
 		return refuse(agentapi.ErrPrecondition, "mysqld is %s", i.process)
 	}
-	if cmd.Quorum == nil {
+	switch {
+	case cmd.Quorum == nil:
 		return refuse(agentapi.ErrInvalid, "quorum: needed")
+	case cmd.ProcessStartedAt != nil && !cmd.ProcessStartedAt.Equal(i.startedAt):
+		return refuse(agentapi.ErrPrecondition, "processStartedAt: another mysqld runs")
 	}
 	i.persist(cmd, agentapi.RolePrimary)
 	i.executed, i.logged = i.executed.Union(i.received), i.logged.Union(i.received)
@@ -167,16 +170,21 @@ func (w *World) promote(i *instance, cmd agentapi.Command) error {
 
 func (w *World) setQuorum(i *instance, cmd agentapi.Command) error {
 	switch {
-	case !i.up():
-		return refuse(agentapi.ErrPrecondition, "mysqld is %s", i.process)
 	case cmd.Quorum == nil:
 		return refuse(agentapi.ErrInvalid, "quorum: needed")
-	case i.role == agentapi.RoleNone:
-		return refuse(agentapi.ErrPrecondition, "no role yet")
+	case i.role != agentapi.RolePrimary && !i.up():
+		i.persist(cmd, agentapi.RoleNone) // It boots without replication, and follows by what is stored.
+		return nil
+	case !i.up():
+		return refuse(agentapi.ErrPrecondition, "mysqld is %s", i.process)
 	case i.role == agentapi.RolePrimary && cmd.Quorum.RequiredAcks == 0 && len(i.waiting) > 0:
 		return refuse(agentapi.ErrPrecondition, "commits wait for acknowledgement")
 	}
 	i.persist(cmd, agentapi.RoleNone)
+	if i.halfDone {
+		i.halfDone = false
+		return refuse(agentapi.ErrInternal, "stored, but not carried out")
+	}
 	if i.role == agentapi.RolePrimary {
 		// It stands on the volume, and in the status, before it is in force.
 		quorum, pid := *cmd.Quorum, i.pid
@@ -352,6 +360,19 @@ func (w *World) FailNext(name string, t agentapi.CommandType, why string) {
 		}
 		i.failNext[t] = why
 	})
+}
+
+// HalfDone makes the next SetQuorum on an instance fail once the quorum is stored and before it is carried out.
+func (w *World) HalfDone(name string) { w.with(name, func(i *instance) { i.halfDone = true }) }
+
+// Life tells lives of an instance's agent apart: a command that was sent to an earlier one does not reach a later one.
+func (w *World) Life(name string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := w.instances[name]; i != nil && i.podUp {
+		return i.agentStart
+	}
+	return time.Time{}
 }
 
 // SetWriteRate makes the primary take that many commits a second.

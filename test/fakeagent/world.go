@@ -121,6 +121,7 @@ type instance struct {
 	silent   bool // its agent does not answer
 	ending   bool // its agent was told to end: it takes no commands any more
 	failNext map[agentapi.CommandType]string
+	halfDone bool // the next quorum is stored, and reported, but not carried out
 }
 
 // waiting is a commit that waits for acknowledgements.
@@ -191,8 +192,8 @@ func (w *World) settle() {
 	for _, name := range w.names() {
 		w.replicate(w.instances[name])
 	}
-	for _, i := range w.instances {
-		w.release(i)
+	for _, name := range w.names() {
+		w.release(w.instances[name])
 	}
 }
 
@@ -213,8 +214,6 @@ func (w *World) replicate(r *instance) {
 	s := w.instances[r.source]
 	if s == nil || !s.up() || r.cutOff || s.cutOff {
 		r.receiver = "CONNECTING"
-	} else if member := s.lists(r); r.semiReplica && s.semiSource && !member {
-		r.receiver = "CONNECTING" // The primary ends dump threads with semi-sync of others than its members.
 	} else if !s.purged.Subtract(r.executed.Union(r.received)).IsEmpty() {
 		r.receiver, r.receiverErrno = "OFF", 13114
 	} else {
@@ -222,8 +221,10 @@ func (w *World) replicate(r *instance) {
 		if !r.frozen {
 			r.received = r.received.Union(s.logged)
 		}
+		// The primary ends dump threads with semi-sync of others than its members, but they reconnect at once and acknowledge
+		// until it notices: so here they always do. Whom the record no longer counts must have been told.
 		for _, c := range s.waiting {
-			if r.semiReplica && member && r.received.Contains(c.gtid) && !slices.Contains(c.by, r.incarnation) {
+			if r.semiReplica && r.received.Contains(c.gtid) && !slices.Contains(c.by, r.incarnation) {
 				c.by = append(c.by, r.incarnation)
 			}
 		}
@@ -284,7 +285,8 @@ func (w *World) load() {
 	if n == 0 {
 		return
 	}
-	for _, i := range w.instances {
+	for _, name := range w.names() {
+		i := w.instances[name]
 		if len(i.waiting) < 64 { // Clients that wait do not write.
 			w.write(i, n)
 		}

@@ -39,7 +39,7 @@ func (m *Manager) Lose(name string) { m.heard[name] = agentclient.Observation{} 
 
 // SeePod takes in whether an instance's pod exists and runs.
 func (m *Manager) SeePod(name string, up bool) {
-	m.pods[name] = topology.Pod{Exists: up, Running: up}
+	m.pods[name] = topology.Pod{Exists: up, Bound: up, Running: up}
 }
 
 // SeeDeletion takes in that an instance's pod, which still runs, is being deleted.
@@ -63,7 +63,7 @@ func (m *Manager) Snapshot(spec v1.MySQLTopologySpec) topology.Snapshot {
 		o := m.heard[name]
 		s.Instances = append(s.Instances, topology.Instance{
 			Name: name, Host: naming.Host(m.Cluster, m.Namespace, name), Wanted: slices.Contains(spec.Instances, name),
-			Pod: m.pods[name], Status: o.Status, SettingsHeld: o.SettingsHeld, SampledAfter: o.SampledAfter, ExecutedSince: o.ExecutedSince,
+			Pod: m.pods[name], Status: o.Status, SampledAfter: o.SampledAfter, HeldSince: o.HeldSince, ExecutedSince: o.ExecutedSince,
 		})
 	}
 	return s

@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+)
+
+// fault breaks or mends something, or changes what is wanted.
+func (r *Run) fault(m *simManager) {
+	name := r.anyInstance()
+	switch r.rnd.IntN(11) {
+	case 10:
+		r.note("fault: %s stores the next quorum and then fails", name)
+		r.world.HalfDone(name)
+	case 0:
+		r.note("fault: mysqld of %s is killed", name)
+		r.world.Crash(name)
+	case 1:
+		if r.up[name] {
+			r.note("fault: the pod of %s ends", name)
+			r.world.StopPod(name)
+		} else {
+			r.note("mended: %s has a new pod", name)
+			r.world.StartPod(name)
+		}
+		r.up[name] = !r.up[name]
+	case 2:
+		r.cut[name] = !r.cut[name]
+		r.note("fault: replication of %s cut off: %t", name, r.cut[name])
+		r.world.CutOff(name, r.cut[name])
+	case 3:
+		r.note("fault: a manager starts anew")
+		*m = *r.newManager()
+	case 4:
+		m.Lose(name)
+	case 5:
+		r.wish()
+	case 6:
+		if len(r.spec.Instances) > 1 && r.spec.Restarting == "" {
+			r.spec.Restarting = name
+		} else {
+			r.spec.Restarting = ""
+		}
+		r.note("wish: restarting %q", r.spec.Restarting)
+	case 7, 8:
+		r.frozen[name] = !r.frozen[name]
+		r.note("fault: %s receives nothing: %t", name, r.frozen[name])
+		r.world.Freeze(name, r.frozen[name])
+	case 9:
+		if r.record.Routed && r.rnd.IntN(6) == 0 {
+			r.note("fault: the record is lost")
+			r.record = v1.MySQLTopologyStatus{}
+			r.version++
+		}
+	}
+}
+
+// wish changes the wanted acks or the number of instances. The primary is never scaled in: that needs a switchover.
+func (r *Run) wish() {
+	size := len(r.spec.Instances)
+	last := r.spec.Instances[size-1]
+	switch n := r.rnd.IntN(3); {
+	case n == 0 && size < 5:
+		name := fmt.Sprintf("%s-%d", cluster, size)
+		if _, known := r.up[name]; known {
+			r.spec.Instances = append(r.spec.Instances, name)
+		} else {
+			r.addInstance(name)
+		}
+	case n == 1 && size > 2 && last != r.record.Primary:
+		r.spec.Instances = slices.Clone(r.spec.Instances[:size-1])
+	case size > 1:
+		r.spec.Acks = 1 + int32(r.rnd.IntN(size-1))
+	}
+	r.spec.Acks = min(max(r.spec.Acks, min(1, int32(len(r.spec.Instances)-1))), int32(len(r.spec.Instances)-1))
+	r.note("wish: %d acks of %v", r.spec.Acks, r.spec.Instances)
+}
