@@ -124,6 +124,41 @@ func TestSilenceIsUnknown(t *testing.T) {
 	})
 }
 
+// TestSampleExpires: an answer to a request makes an instance known while its stream is down, and no longer than silence may
+// last.
+func TestSampleExpires(t *testing.T) {
+	pool := serve(t, func(rw http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == agentapi.PathStream {
+			<-req.Context().Done() // Accepted, and never answered.
+			return
+		}
+		_, _ = fmt.Fprintln(rw, `{"instance":"orders-0","sequence":1}`)
+	})
+	eventually(t, "a sample", func() bool { return pool.Sample(t.Context(), key, "orders-0") == nil })
+	known := time.Now()
+	if pool.Observe(key)["orders-0"].Status == nil {
+		t.Fatal("the sample was not taken in")
+	}
+	eventually(t, "unknown", func() bool { return pool.Observe(key)["orders-0"].Status == nil })
+	if took := time.Since(known); took < agentclient.StaleAfter-100*time.Millisecond {
+		t.Errorf("unknown after %s already", took)
+	}
+}
+
+// TestEarlierLifeIsNotBelieved: a late answer of an agent that has ended does not replace what its successor told.
+func TestEarlierLifeIsNotBelieved(t *testing.T) {
+	now := time.Now()
+	later := &agentapi.Status{Instance: "orders-0", AgentStart: now, Sequence: 1}
+	earlier := &agentapi.Status{Instance: "orders-0", AgentStart: now.Add(-time.Minute), Sequence: 900}
+	first, _, _ := agentclient.Observation{}.With(later, time.Time{}, now)
+	if got, _, newer := first.With(earlier, now, now); newer || got.Status != later {
+		t.Errorf("believed %+v", got.Status)
+	}
+	if _, _, newer := (agentclient.Observation{Status: earlier}).With(later, time.Time{}, now); !newer {
+		t.Error("the successor is not believed")
+	}
+}
+
 func TestRefusalIsTyped(t *testing.T) {
 	pool := serve(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusConflict)

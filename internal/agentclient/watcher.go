@@ -29,6 +29,8 @@ type Observation struct {
 	SampledAfter  time.Time
 	HeldSince     time.Time
 	ExecutedSince time.Time
+	// ReceivedAt is when Status was received.
+	ReceivedAt time.Time
 	// Err is why the last attempt failed; nil while the stream is up.
 	Err error
 }
@@ -50,26 +52,43 @@ type watcher struct {
 	cancel context.CancelFunc
 	now    func() time.Time
 
-	mu  sync.Mutex
-	obs Observation
+	mu     sync.Mutex
+	obs    Observation
+	expiry *time.Timer
 }
 
 func startWatcher(ctx context.Context, c *client, notify func(Kind)) *watcher {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{client: c, notify: notify, cancel: cancel, now: time.Now}
+	w.expiry = time.AfterFunc(StaleAfter, w.expire)
 	go w.run(ctx)
 	return w
 }
 
 func (w *watcher) stop() {
 	w.cancel()
+	w.expiry.Stop()
 	w.client.close()
 }
 
+// observe returns the last observation. A sample can make an instance known while its stream is down: it expires too.
 func (w *watcher) observe() Observation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.obs.Status != nil && w.now().Sub(w.obs.ReceivedAt) >= StaleAfter {
+		return Observation{Err: errSilent}
+	}
 	return w.obs
+}
+
+// expire makes the instance unknown when nothing was received for StaleAfter, whatever the stream is doing.
+func (w *watcher) expire() {
+	w.mu.Lock()
+	expired := w.obs.Status != nil && w.now().Sub(w.obs.ReceivedAt) >= StaleAfter
+	w.mu.Unlock()
+	if expired {
+		w.lost(errSilent)
+	}
 }
 
 // run connects for ever, with a growing pause that starts over after each document that was heard.
@@ -158,6 +177,7 @@ func (w *watcher) accept(st *agentapi.Status, requested time.Time) {
 	next, kind, newer := w.obs.With(st, requested, w.now())
 	if newer {
 		w.obs = next
+		w.expiry.Reset(StaleAfter)
 	}
 	w.mu.Unlock()
 	if newer {
@@ -166,13 +186,13 @@ func (w *watcher) accept(st *agentapi.Status, requested time.Time) {
 }
 
 // With returns the observation after a document was received at now; requested is when it was asked for, zero for one that
-// was pushed. newer is false, and nothing changes, when a later document of the same life was received before.
+// was pushed. newer is false, and nothing changes, when a later document, of the same life or of a later one, was received before.
 func (o Observation) With(st *agentapi.Status, requested, now time.Time) (next Observation, kind Kind, newer bool) {
 	sameLife := o.Status != nil && o.Status.AgentStart.Equal(st.AgentStart)
-	if sameLife && st.Sequence <= o.Status.Sequence {
+	if sameLife && st.Sequence <= o.Status.Sequence || o.Status != nil && st.AgentStart.Before(o.Status.AgentStart) {
 		return o, Progress, false
 	}
-	next = Observation{Status: st, SampledAfter: requested, HeldSince: now, ExecutedSince: now}
+	next = Observation{Status: st, ReceivedAt: now, SampledAfter: requested, HeldSince: now, ExecutedSince: now}
 	if sameLife {
 		// Documents of one life are sampled one after another, so a later one keeps the bounds of an earlier one.
 		if o.SampledAfter.After(next.SampledAfter) {

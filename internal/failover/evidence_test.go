@@ -1,0 +1,73 @@
+package failover_test
+
+import (
+	"testing"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+)
+
+// TestStoredQuorumIsSetAgain: the primary stored a quorum of the same number of acks and failed before it was in force. Its
+// settings do not tell it; that its barrier waits would never end.
+func TestStoredQuorumIsSetAgain(t *testing.T) {
+	s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+	s.settle()
+	s.spec.Instances = s.spec.Instances[:2]
+	s.world.HalfDone("orders-0")
+	for range 40 {
+		s.pass()
+	}
+	if q := s.record.Quorum; len(q.Members) != 1 || s.record.Reason != v1.TopologyHealthy {
+		t.Errorf("%s with %d members\n%s", s.record.Reason, len(q.Members), s.out.String())
+	}
+}
+
+// TestBlockedIsLeftOnEvidenceOnly: the witness that holds more than the primary falls silent; the primary stays closed.
+func TestBlockedIsLeftOnEvidenceOnly(t *testing.T) {
+	s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+	s.settle()
+	hear := func(name string, change func(*agentapi.Status)) {
+		s.clock = s.clock.Add(1000)
+		st, err := s.world.Status(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&st)
+		s.manager.Hear(st, s.clock, s.clock)
+	}
+	closed := func(st *agentapi.Status) { st.Server.ReadOnly, st.Server.SuperReadOnly = true, true }
+	lost := func(st *agentapi.Status) {
+		closed(st)
+		st.Server.GTIDExecuted = st.Server.GTIDPurged
+	}
+	same := func(*agentapi.Status) {}
+	plan := func(want v1.TopologyPhase) {
+		t.Helper()
+		d := s.manager.Plan(s.spec, s.record, s.clock)
+		if len(d.Actions) > 0 || d.Record.Phase != want || want == v1.TopologyBlocked && d.Record.Reason != v1.TopologyPrimaryBehind {
+			t.Fatalf("%s: %s/%s with %d actions, want %s", d.Row, d.Record.Phase, d.Record.Reason, len(d.Actions), want)
+		}
+		s.record = d.Record
+	}
+	hear("orders-0", lost)
+	plan(v1.TopologyRecovering)
+	hear("orders-0", lost)
+	plan(v1.TopologyBlocked)
+	message := s.record.Message
+	s.manager.Lose("orders-1")
+	s.manager.Lose("orders-2")
+	hear("orders-0", lost)
+	plan(v1.TopologyBlocked)
+	s.spec.Suspend = true
+	plan(v1.TopologyBlocked)
+	s.spec.Suspend = false
+	s.manager.Lose("orders-0")
+	plan(v1.TopologyBlocked)
+	if s.record.Message != message {
+		t.Errorf("the message forgets who held more: %q", s.record.Message)
+	}
+	hear("orders-1", same)
+	hear("orders-2", same)
+	hear("orders-0", closed) // What was lost is back, and everybody was heard.
+	plan(v1.TopologyRecovering)
+}
