@@ -114,9 +114,9 @@ func (e *executor) run(ctx context.Context, key types.NamespacedName, a failover
 		timeout = defaultTimeout
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := e.pool.Command(ctx, key, a.Instance, a.Command)
+	err := e.pool.Command(bounded, key, a.Instance, a.Command)
 	l := log.FromContext(ctx).WithValues("instance", a.Instance, "command", a.Command.Type, "epoch", a.Command.Epoch,
 		"operation", a.Command.OperationID, "why", a.Why, "took", time.Since(began).Round(time.Millisecond).String())
 	if err != nil {
@@ -124,6 +124,7 @@ func (e *executor) run(ctx context.Context, key types.NamespacedName, a failover
 	} else {
 		l.Info("Command done")
 	}
+	// Not within the command's bound: after its end what came of it is known least.
 	sample, cancelSample := context.WithTimeout(ctx, sampleTimeout)
 	defer cancelSample()
 	_ = e.pool.Sample(sample, key, a.Instance) // Its stream tells it too, a little later.

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentclient"
@@ -93,8 +94,12 @@ func (r *Reconciler) pods(ctx context.Context, key types.NamespacedName) (map[st
 
 func (r *Reconciler) keepStreams(ctx context.Context, key types.NamespacedName, pods map[string]*corev1.Pod) error {
 	credentials, err := r.credentials.get(ctx, key)
-	if err != nil || credentials == nil {
+	if credentials == nil {
 		return err // Without a certificate no agent answers; the Secret's arrival triggers.
+	}
+	if err != nil {
+		// What is known goes on serving: a Secret that somebody spoilt must not end all decisions about the cluster.
+		log.FromContext(ctx).Error(err, "Read the manager's certificate anew; going on with the former one")
 	}
 	var targets []agentclient.Target
 	for name, pod := range pods {
@@ -129,8 +134,31 @@ func (s *scope) sample(ctx context.Context) (outcome, error) {
 	return goOn, nil
 }
 
+// confirmAbsence asks the API server itself for the pods of members that the cache does not have: a seat is given up on that.
+func (s *scope) confirmAbsence(ctx context.Context) error {
+	if s.topo.Status.Quorum == nil {
+		return nil
+	}
+	for _, m := range s.topo.Status.Quorum.Members {
+		if s.pods[m.Name] != nil || slices.Contains(s.topo.Spec.Instances, m.Name) {
+			continue
+		}
+		var pod corev1.Pod
+		err := s.live.Get(ctx, types.NamespacedName{Namespace: s.key.Namespace, Name: naming.Pod(m.Name)}, &pod)
+		if err == nil {
+			s.pods[m.Name] = &pod
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
 // observe puts the snapshot together.
-func (s *scope) observe(context.Context) (outcome, error) {
+func (s *scope) observe(ctx context.Context) (outcome, error) {
+	if err := s.confirmAbsence(ctx); err != nil {
+		return done, err
+	}
 	owner := controllerOf(s.topo)
 	s.snapshot = topology.Snapshot{
 		Namespace: s.key.Namespace, Cluster: s.key.Name, Generation: s.topo.Generation, Spec: s.topo.Spec,
@@ -178,7 +206,7 @@ func describePod(pod *corev1.Pod) topology.Pod {
 	if pod == nil {
 		return topology.Pod{}
 	}
-	out := topology.Pod{Exists: true, UID: string(pod.UID), Terminating: !pod.DeletionTimestamp.IsZero()}
+	out := topology.Pod{Exists: true, UID: string(pod.UID), Bound: pod.Spec.NodeName != "", Terminating: !pod.DeletionTimestamp.IsZero()}
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == containerMySQL {
 			out.Running = c.State.Running != nil && pod.Status.PodIP != ""

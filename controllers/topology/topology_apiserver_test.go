@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +14,7 @@ import (
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/failover"
 	"github.com/porpoise-dev/porpoise/internal/naming"
+	"github.com/porpoise-dev/porpoise/test/fakeagent"
 )
 
 // TestNewClusterIsRouted: from nothing to clients let in; the labels, the record and the Events are right, and then, under
@@ -88,13 +90,24 @@ func (f *fixture) expectEvents(reasons ...string) {
 
 // TestNextManagerFinishes: the leader dies in the middle of the bootstrap and gives nothing back.
 func TestNextManagerFinishes(t *testing.T) {
-	f := newFixture(t, 1, 3, 0)
+	// Nothing that takes time ends before the gate opens, so the bootstrap cannot either.
+	gate := make(chan struct{})
+	f := newFixture(t, 1, 3, 0, fakeagent.WithTime(time.Now, func(d time.Duration, then func()) {
+		go func() {
+			select {
+			case <-gate:
+				time.AfterFunc(d, then)
+			case <-t.Context().Done():
+			}
+		}()
+	}))
 	_, kill := f.startManager(true)
 	f.eventually("an epoch is recorded", func() bool { return f.topology().Status.Epoch == 1 })
 	kill()
 	if f.topology().Status.Routed {
-		t.Fatal("the bootstrap ended before the manager could be killed")
+		t.Fatal("the bootstrap ended before the manager was killed")
 	}
+	close(gate)
 	f.startManager(true)
 	f.eventually("healthy", f.healthy)
 	if st := f.topology().Status; st.Epoch != 1 || len(st.History) != 1 {
