@@ -257,7 +257,7 @@ func TestALostLeaseEndsTheTermForGood(t *testing.T) {
 		default:
 			t.Fatal("the reconcile of the lost term still waits")
 		}
-		refused(t, n, old)
+		refused(old, t, n)
 		if n.acts() {
 			t.Fatal("acts without a Lease")
 		}
@@ -274,14 +274,14 @@ func TestALostLeaseEndsTheTermForGood(t *testing.T) {
 			t.Fatalf("the second term begins with %d objects, want all, which is 1", got)
 		}
 		// What the first term left behind stays refused although this manager leads again.
-		refused(t, n, old)
+		refused(old, t, n)
 		if n.written.Load() != 1 {
 			t.Fatalf("%d writes reached the API server, want 1", n.written.Load())
 		}
 	})
 }
 
-func refused(t *testing.T, n *lane, ctx context.Context) {
+func refused(ctx context.Context, t *testing.T, n *lane) {
 	t.Helper()
 	if err := leadership.Check(ctx); !errors.Is(err, leadership.ErrNotLeading) {
 		t.Fatalf("a command of the lost term: %v", err)
