@@ -124,23 +124,30 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // syncReplicaSemiSync makes this replica acknowledge exactly if it is a member of the stored quorum, in this life of its
-// data (INV-4). A receiver that runs is reconnected, as it keeps what it connected with.
+// data (INV-4). A receiver that runs is reconnected unless it runs as wanted: it keeps what it connected with, and the
+// variable may have been set by an attempt that failed before the reconnect.
 func (a *Agent) syncReplicaSemiSync(ctx context.Context, s *session, reconnect bool) error {
 	want := a.isMember()
 	have, err := s.server.ReplicaSemiSync(ctx)
 	if err != nil {
 		return err
 	}
-	if have == want {
-		return nil
+	if have != want {
+		if err := s.server.SetReplicaSemiSync(ctx, want); err != nil {
+			return err
+		}
+		a.log.Info("Replica semi-sync", "on", want)
 	}
-	if err := s.server.SetReplicaSemiSync(ctx, want); err != nil {
-		return err
-	}
-	a.log.Info("Replica semi-sync", "on", want)
 	channel, err := s.server.Channel(ctx)
 	if err != nil || channel == nil || channel.Receiver == "OFF" {
 		return err
+	}
+	status, err := s.server.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if have == want && status.Replication != nil && status.Replication.SemiSyncActive == want {
+		return nil
 	}
 	if err := s.server.StopReceiver(ctx); err != nil {
 		return err

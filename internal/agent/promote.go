@@ -98,12 +98,15 @@ func (a *Agent) applyQuorum(ctx context.Context, s *session, quorum agentapi.Quo
 		s.appliedQuorum.Store(quorum.Generation)
 		return nil
 	}
-	// Foreign streams end first and again afterwards: one that comes between acknowledges for a moment at most under the
-	// former count.
+	// Foreign streams end first and again afterwards: what comes in between acknowledges under the former count. Only then is
+	// the quorum in force, and the barrier counts.
 	if _, err := s.server.EndForeignDumps(ctx, memberUUIDs(&quorum)); err != nil {
 		return err
 	}
 	if err := s.server.SetSourceAcks(ctx, quorum.RequiredAcks); err != nil {
+		return err
+	}
+	if _, err := s.server.EndForeignDumps(ctx, memberUUIDs(&quorum)); err != nil {
 		return err
 	}
 	s.appliedQuorum.Store(quorum.Generation)
@@ -116,8 +119,8 @@ func (a *Agent) setQuorum(ctx context.Context, cmd agentapi.Command) error {
 	if st.Quorum != nil && cmd.Quorum.Generation < st.Quorum.Generation {
 		return refuse(agentapi.ErrPrecondition, "quorum.generation: %d is older than the known one, %d", cmd.Quorum.Generation, st.Quorum.Generation)
 	}
-	if st.Role == agentapi.RoleNone {
-		return refuse(agentapi.ErrPrecondition, "this instance has no role yet; send Promote or Follow")
+	if st.Role != agentapi.RolePrimary {
+		return a.setReplicaQuorum(ctx, cmd)
 	}
 	s, err := a.serving()
 	if err != nil {
@@ -126,11 +129,32 @@ func (a *Agent) setQuorum(ctx context.Context, cmd agentapi.Command) error {
 	if err := a.persist(cmd, nil); err != nil {
 		return err
 	}
-	if st.Role == agentapi.RoleReplica {
-		return a.syncReplicaSemiSync(ctx, s, true)
-	}
 	if err := a.applyQuorum(ctx, s, *cmd.Quorum); err != nil {
 		return fmt.Errorf("apply the quorum: %w", err)
 	}
 	return nil
+}
+
+// setReplicaQuorum stores the quorum first: a mysqld that does not run, or has no role yet, acknowledges nothing, and will
+// follow by what is stored.
+func (a *Agent) setReplicaQuorum(ctx context.Context, cmd agentapi.Command) error {
+	if st := a.state.get(); st.Data != agentapi.DataReady {
+		return refuse(agentapi.ErrPrecondition, "the data directory is %s", st.Data)
+	}
+	if err := a.persist(cmd, nil); err != nil {
+		return err
+	}
+	if a.state.get().Role == agentapi.RoleNone {
+		return nil
+	}
+	s, err := a.serving()
+	if err != nil {
+		switch a.hub.peek().Process.State {
+		case agentapi.ProcessStopped, agentapi.ProcessStarting, agentapi.ProcessCrashed:
+			return nil
+		default:
+			return err
+		}
+	}
+	return a.syncReplicaSemiSync(ctx, s, true)
 }

@@ -20,8 +20,6 @@ const (
 	pollEvery  = 200 * time.Millisecond
 	pollActive = 50 * time.Millisecond
 	activeFor  = 5 * time.Second
-	// guardEvery is how often a primary ends streams to replicas that are no members.
-	guardEvery = time.Second
 	// loginEvery is how often a login is tried while commits wait or SQL does not answer.
 	loginEvery   = 2 * time.Second
 	loginTimeout = 2 * time.Second
@@ -138,8 +136,7 @@ func (a *Agent) refresh(ctx context.Context, s *session) *agentapi.ServerStatus 
 
 // monitor reads the status until the life ends: often after a command or a change, seldom else.
 func (a *Agent) monitor(ctx context.Context, s *session) {
-	var lastGuard, lastLogin time.Time
-	lastClients := 0
+	var lastLogin time.Time
 	var login loginProbe
 	active := time.Now().Add(activeFor)
 	timer := time.NewTimer(0)
@@ -155,10 +152,8 @@ func (a *Agent) monitor(ctx context.Context, s *session) {
 		case <-timer.C:
 		}
 		status := a.refresh(ctx, s)
-		// A replica that has just connected is checked at once.
-		if clients := clientsOf(status); clients != lastClients || time.Since(lastGuard) >= guardEvery {
-			lastGuard, lastClients = time.Now(), clients
-			a.guardQuorum(ctx, s, status)
+		if clientsOf(status) > 0 && a.guardQuorum(ctx, s, status) {
+			active = time.Now().Add(activeFor) // It reconnects at once.
 		}
 		if time.Since(lastLogin) >= loginEvery && (status == nil || status.SemiSync.WaitSessions > 0) {
 			lastLogin = time.Now()
@@ -189,21 +184,23 @@ func clientsOf(status *agentapi.ServerStatus) int {
 	return status.SemiSync.Clients
 }
 
-// guardQuorum ends semi-sync streams to replicas that are no members: a cut-off instance that comes back would
-// acknowledge though nobody counts on what it holds (INV-4). It is the second line, since it sees such a stream only some
-// 200 ms after it began: the first is that a replica acknowledges only by the quorum that it was told.
-func (a *Agent) guardQuorum(ctx context.Context, s *session, status *agentapi.ServerStatus) {
+// guardQuorum ends semi-sync streams to replicas that are no members, found by the server UUID that they connected with, at
+// each reading: it would be counted though nobody counts on what it holds (INV-4). It is the second line, since it sees such
+// a stream only some 50 to 200 ms after it began: the first is that a replica acknowledges only by the quorum that it was
+// told, and is told before it leaves. It says whether it ended some.
+func (a *Agent) guardQuorum(ctx context.Context, s *session, status *agentapi.ServerStatus) bool {
 	if status == nil || !status.SemiSync.SourceEnabled {
-		return
+		return false
 	}
 	n, err := s.server.EndForeignDumps(ctx, memberUUIDs(a.state.get().Quorum))
 	if err != nil {
 		a.garbage.log("guard", "Looking for replicas that are no members failed", err)
-		return
+		return false
 	}
 	if n > 0 {
 		a.log.Info("Ended semi-sync streams to replicas that are no members", "streams", n)
 	}
+	return n > 0
 }
 
 func memberUUIDs(q *agentapi.Quorum) []string {
