@@ -2,6 +2,7 @@ package leadership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -68,6 +69,10 @@ func (g *Gate) Guard(inner reconcile.Reconciler) reconcile.Reconciler {
 				log.FromContext(ctx).V(1).Info("Ended with its term", "error", err.Error())
 			}
 			return reconcile.Result{}, nil
+		}
+		if errors.Is(err, ErrNotLeading) {
+			// Refused by the clock: the Lease is late, not lost. That is no failure of the object's.
+			return reconcile.Result{RequeueAfter: retryUnrenewed}, nil
 		}
 		return result, err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -317,6 +318,26 @@ func TestActingPausesWhileARenewalIsLate(t *testing.T) {
 		after(duration)
 		if !n.acts() || n.begun.Load() != 1 {
 			t.Fatalf("a renewal that was late but in time: acts %t, terms %d", n.acts(), n.begun.Load())
+		}
+	})
+}
+
+// A reconcile that is refused because the Lease is late comes again, and does not count as failed.
+func TestARefusedReconcileComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lease{}
+		n := newLane(t, l, "a")
+		after(time.Millisecond)
+		result, err := n.gate.Guard(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			l.setCut("a", true)
+			for leadership.Check(ctx) == nil {
+				<-time.After(time.Millisecond)
+			}
+			l.setCut("a", false)
+			return reconcile.Result{}, fmt.Errorf("update: %w", n.write(ctx))
+		})).Reconcile(t.Context(), object)
+		if err != nil || n.begun.Load() != 1 || result.RequeueAfter == 0 {
+			t.Fatalf("result %+v, error %v, terms %d", result, err, n.begun.Load())
 		}
 	})
 }
