@@ -44,6 +44,8 @@ type lease struct {
 	version int
 	// cut are the candidates whose calls are not answered.
 	cut map[string]bool
+	// latency is how long an answer takes.
+	latency time.Duration
 }
 
 func (l *lease) setCut(identity string, cut bool) {
@@ -86,6 +88,7 @@ func (l *lock) call(ctx context.Context, f func() error) error {
 			return errors.New("no answer")
 		}
 	}
+	<-time.After(l.lease.latency)
 	l.lease.mu.Lock()
 	defer l.lease.mu.Unlock()
 	return f()
@@ -162,7 +165,9 @@ func newLane(t *testing.T, l *lease, identity string) *lane {
 	if err := everything.Start(ctx, n.queue); err != nil {
 		t.Fatal(err)
 	}
+	returned := make(chan struct{})
 	go func() {
+		defer close(returned)
 		n.ended <- n.gate.Campaign(ctx, leadership.Election{
 			Lock: &lock{lease: l, identity: identity}, Name: "lane", Duration: duration, Deadline: deadline, Period: period,
 			Patience: patience, Grace: patience,
@@ -171,6 +176,7 @@ func newLane(t *testing.T, l *lease, identity string) *lane {
 	t.Cleanup(func() {
 		cancel()
 		n.queue.ShutDown()
+		<-returned
 		synctest.Wait()
 	})
 	return n
@@ -325,9 +331,10 @@ func TestActingPausesWhileARenewalIsLate(t *testing.T) {
 // A reconcile that is refused because the Lease is late comes again, and does not count as failed.
 func TestARefusedReconcileComesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lease{}
+		const latency = 100 * time.Millisecond
+		l := &lease{latency: latency}
 		n := newLane(t, l, "a")
-		after(time.Millisecond)
+		after(4 * latency)
 		result, err := n.gate.Guard(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 			l.setCut("a", true)
 			for leadership.Check(ctx) == nil {
