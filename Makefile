@@ -24,6 +24,12 @@ FUZZTIME ?= 30s
 # 1 leaves the cluster of a failed or finished end-to-end test standing.
 KEEP ?=
 
+# A shell set up by hack/cluster-env has the local cluster's own KUBECONFIG: that is no cluster of somebody else's.
+ifeq ($(KUBECONFIG),/var/lib/porpoise-cluster/$(CLUSTER)/kubeconfig)
+override KUBECONFIG :=
+unexport KUBECONFIG
+endif
+
 TAGGED_VERSION := $(shell git describe --tags --dirty --match 'v*' 2>/dev/null)
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DIRTY := $(if $(shell git status --porcelain --untracked-files=no 2>/dev/null),-dirty)
@@ -151,6 +157,7 @@ undeploy: ## Remove the operator and its CRDs, and with them all MySQLClusters
 
 .PHONY: demo
 demo: ## Show a replicated MySQL: Kubernetes, operator, three instances, a lost replica that comes back
+	@echo "building the demo (up to a minute the first time)"
 	@go run ./hack/demo --nodes $(NODES)
 
 .PHONY: demo-down

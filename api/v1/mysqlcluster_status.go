@@ -20,6 +20,8 @@ const (
 	PhaseUpdating ClusterPhase = "Updating"
 	// PhaseBlocked means: no primary takes writes; condition WritesBlocked says why.
 	PhaseBlocked ClusterPhase = "Blocked"
+	// PhaseUnknown means: agents do not answer, so that nobody can tell whether commits are acknowledged.
+	PhaseUnknown ClusterPhase = "Unknown"
 	// PhaseDeleting means: the object is being deleted.
 	PhaseDeleting ClusterPhase = "Deleting"
 )
@@ -78,6 +80,12 @@ type MySQLClusterStatus struct {
 	// Topology mirrors the MySQLTopology of the same name.
 	// +optional
 	Topology TopologySummary `json:"topology,omitempty"`
+
+	// Version of the newest mysqld that has run on the data, e.g. 9.7.4; empty: none has.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{1,3}$`
+	// +kubebuilder:validation:MaxLength=9
+	Version string `json:"version,omitempty"`
 
 	// Instances lists the instances by ordinal.
 	// +optional

@@ -12,11 +12,12 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:path=mysqlclusters,scope=Namespaced,shortName=mysql,categories={porpoise,all}
-// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=".spec.version"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=".status.version"
 // +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=".spec.replicas"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=".status.readyReplicas"
 // +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=".status.topology.primary"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=".status.phase"
+// +kubebuilder:printcolumn:name="Stalled",type=string,JSONPath=".status.conditions[?(@.type=='Stalled')].status"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Epoch",type=integer,JSONPath=".status.topology.epoch",priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].reason",priority=1
@@ -24,6 +25,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",messageExpression="'metadata.name: \"%s\" has %d characters; at most 40 are allowed, so that the names of derived objects stay within 63'.format([self.metadata.name, size(self.metadata.name)])"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",messageExpression="'metadata.name: \"' + self.metadata.name + '\" contains a dot; lower-case letters, digits and dashes are allowed, since Services and host names are derived from it'"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]')",messageExpression="'metadata.name: \"' + self.metadata.name + '\" must begin with a lower-case letter, since Services are derived from it'"
+// +kubebuilder:validation:XValidation:rule="self.spec.version == oldSelf.spec.version || !has(oldSelf.status) || !has(oldSelf.status.version) || int(self.spec.version.split('.')[0]) > int(oldSelf.status.version.split('.')[0]) || (int(self.spec.version.split('.')[0]) == int(oldSelf.status.version.split('.')[0]) && int(self.spec.version.split('.')[1]) >= int(oldSelf.status.version.split('.')[1]))",messageExpression="'spec.version: ' + self.spec.version + ' is an older series than ' + oldSelf.status.version + ', which has run; MySQL cannot open newer data with an older series'"
 type MySQLCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -51,10 +53,9 @@ type MySQLClusterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.acks) || self.replication.acks < (has(self.replicas) ? self.replicas : 3)",messageExpression="'spec.replication.acks: %d must be less than spec.replicas %d, since only replicas acknowledge'.format([self.replication.acks, has(self.replicas) ? self.replicas : 3])"
 // +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.acks) || self.replication.acks >= 1 || (has(self.replicas) && self.replicas == 1)",messageExpression="'spec.replication.acks: 0 is allowed only with spec.replicas 1; with %d instances at least 1 is needed, or an acknowledged commit could be lost'.format([has(self.replicas) ? self.replicas : 3])"
-// +kubebuilder:validation:XValidation:rule="int(self.version.split('.')[0]) > int(oldSelf.version.split('.')[0]) || (int(self.version.split('.')[0]) == int(oldSelf.version.split('.')[0]) && int(self.version.split('.')[1]) >= int(oldSelf.version.split('.')[1]))",messageExpression="'spec.version: ' + self.version + ' is an older series than ' + oldSelf.version + '; MySQL cannot open newer data with an older series'"
 type MySQLClusterSpec struct {
 	// Version is the MySQL series (9.7) or an exact release (9.7.4). The operator's image map resolves it to an image
-	// unless image is set. A newer series may be asked for later, an older one may not.
+	// unless image is set. A newer series may be asked for later; one that is older than what has run may not.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,3})?$`
 	// +kubebuilder:validation:MaxLength=9

@@ -74,11 +74,24 @@ func (s *scope) settle(ctx context.Context, verdict desired.Verdict) error {
 		return err
 	}
 	if verdict.Rejected != "" {
-		s.problem(verdict.Rejected, fmt.Sprintf("image %s: %s", s.shape.Image, verdict.Message))
+		s.problem(verdict.Rejected, fmt.Sprintf("%simage %s: %s", s.culprit(verdict.Rejected), s.shape.Image, verdict.Message))
 		return nil
 	}
 	s.target = &desired.StoredRevision{Name: naming.Revision(s.cluster.Name, hash), Hash: hash, Number: number, Shape: *s.shape, Verdict: verdict}
 	return nil
+}
+
+// culprit names the fields that a refusal of mysqld is about, as far as its reason tells.
+func (s *scope) culprit(reason string) string {
+	switch {
+	case reason != reasonConfigRejected:
+		return ""
+	case len(s.cluster.Spec.ConfigFrom) == 0:
+		return "spec.config: "
+	case len(s.cluster.Spec.Config) == 0:
+		return "spec.configFrom: "
+	}
+	return "spec.config, spec.configFrom: "
 }
 
 // number is the revision's own while it is the newest, or else the next: the highest is the one asked for last.

@@ -204,7 +204,7 @@ func newCluster(namespace string) *v1.MySQLCluster {
 // remove deletes an object without a namespace after a test, whose context has ended by then.
 func remove(t *testing.T, object client.Object) {
 	t.Helper()
-	if err := admin.Delete(context.WithoutCancel(t.Context()), object); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), object)); err != nil {
 		t.Errorf("clean up: %v", err)
 	}
 }

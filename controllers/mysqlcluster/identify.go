@@ -38,9 +38,8 @@ func validate(_ context.Context, s *scope) (Result, error) {
 // previous gathers what the running instances were made from.
 func (s *scope) previous() desired.Previous {
 	old := desired.Previous{HasVolumes: len(s.live.claims) > 0}
-	if newest := s.newestAccepted(); newest != nil {
-		old.Version = newest.Verdict.ResolvedFrom
-	}
+	// What was asked for and never ran does not bind: a mistake can be taken back.
+	old.Version = s.newestRun()
 	for name := range s.live.statefulSets {
 		claim := s.live.claims[naming.DataClaim(name)]
 		if claim == nil {
@@ -52,6 +51,18 @@ func (s *scope) previous() desired.Previous {
 		}
 	}
 	return old
+}
+
+// newestRun returns the version of the newest mysqld that has run on the data; empty: none has.
+func (s *scope) newestRun() string {
+	newest := s.cluster.Status.Version
+	if s.live.topology == nil {
+		return newest
+	}
+	for _, i := range s.live.topology.Status.Instances {
+		newest = desired.NewerVersion(newest, i.Version)
+	}
+	return newest
 }
 
 func claimSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
@@ -93,6 +104,9 @@ func (s *scope) foreignMessage(id string, claims []string) string {
 	message := fmt.Sprintf("PersistentVolumeClaims %s hold data of cluster id %s, not of this cluster", strings.Join(claims, ", "), id)
 	if s.live.topology != nil {
 		return message + "; this cluster has data of its own already, so delete or rename them"
+	}
+	if adopt := s.cluster.Annotations[naming.AnnotationAdopt]; adopt != "" {
+		message += fmt.Sprintf("; the annotation %s names another one, %q", naming.AnnotationAdopt, adopt)
 	}
 	return message + fmt.Sprintf("; to take the data over set the annotation %s=%s on this MySQLCluster, else delete them", naming.AnnotationAdopt, id)
 }

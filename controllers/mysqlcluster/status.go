@@ -60,6 +60,7 @@ func (s *scope) status(failed error) v1.MySQLClusterStatus {
 	status.Selector = labels.SelectorFromSet(naming.ClusterSelector(s.cluster.Name)).String()
 	status.Topology = s.topologySummary()
 	status.Instances = s.instanceStatuses()
+	status.Version = s.newestRun()
 	status.ReadyReplicas = 0
 	for _, i := range status.Instances {
 		if i.State == v1.InstanceRunning {

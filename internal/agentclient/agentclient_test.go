@@ -177,7 +177,7 @@ func TestRefusalIsTyped(t *testing.T) {
 
 // TestWrongCertificate: an address that now belongs to another instance's pod is not believed.
 func TestWrongCertificate(t *testing.T) {
-	pool := serveAs(t, "orders-1", func(rw http.ResponseWriter, _ *http.Request) {
+	pool := serveAs(t, "orders-1", func(http.ResponseWriter, *http.Request) {
 		t.Error("a request was sent to another instance's agent")
 	})
 	eventually(t, "refused", func() bool {

@@ -97,6 +97,8 @@ type facts struct {
 	quorum bool
 	// writes: commits can be acknowledged.
 	writes bool
+	// unknown: agents do not answer, and what they may be doing could be enough for commits to be acknowledged.
+	unknown bool
 	// replicas: every wanted replica follows as a member.
 	replicas bool
 	down     []string
@@ -117,23 +119,29 @@ func observe(in Input) facts {
 	if status.Reason != "" {
 		f.reason, f.message = status.Reason, status.Message
 	}
-	running := map[string]bool{}
+	running, unheard := map[string]bool{}, map[string]bool{}
 	for _, i := range status.Instances {
-		running[i.Name] = i.State == v1.InstanceRunning
+		running[i.Name], unheard[i.Name] = i.State == v1.InstanceRunning, i.State == v1.InstanceUnreachable
 	}
+	silent := 0
 	member := map[string]bool{}
 	if status.Quorum != nil {
 		f.acks = status.Quorum.RequiredAcks
 		for _, m := range status.Quorum.Members {
 			member[m.Name] = true
-			if running[m.Name] {
+			switch {
+			case running[m.Name]:
 				f.members++
+			case unheard[m.Name]:
+				silent++
 			}
 		}
 	}
 	f.primary = status.Phase == v1.TopologyStable && status.Routed && status.Primary != "" && running[status.Primary]
 	f.quorum = status.Quorum != nil && f.members >= int(f.acks)
 	f.writes = f.primary && status.Reason != v1.TopologyWritesBlocked
+	f.unknown = status.Phase == v1.TopologyStable && status.Routed && (!f.primary && unheard[status.Primary] || f.writes && !f.quorum) &&
+		f.members+silent >= int(f.acks)
 	for _, name := range in.Instances {
 		if name != status.Primary && (!running[name] || !member[name]) {
 			f.down = append(f.down, name)
@@ -206,7 +214,11 @@ func writesBlocked(in Input, f facts) metav1.Condition {
 		return condition(v1.ConditionWritesBlocked, false, ReasonWritesPossible, "commits are acknowledged")
 	}
 	reason, message := cause(in, f)
-	return condition(v1.ConditionWritesBlocked, true, reason, message)
+	c := condition(v1.ConditionWritesBlocked, true, reason, message)
+	if f.unknown {
+		c.Status = metav1.ConditionUnknown
+	}
+	return c
 }
 
 func progressing(in Input, f facts) metav1.Condition {
@@ -228,13 +240,20 @@ func progressing(in Input, f facts) metav1.Condition {
 	}
 }
 
-// recordLacks tells whether an instance is wanted that has never been a member.
+// restartsPrimary tells whether the primary is down since a change restarts it.
+func (in Input) restartsPrimary() bool {
+	return in.Topology != nil && in.Topology.Spec.Restarting != "" && in.Topology.Spec.Restarting == in.Topology.Status.Primary
+}
+
+// recordLacks tells whether an instance is wanted whose data is not there yet.
 func recordLacks(in Input) bool {
 	if in.Topology == nil {
 		return true
 	}
 	for _, name := range in.Instances {
-		if !slices.ContainsFunc(in.Topology.Status.Instances, func(i v1.TopologyInstance) bool { return i.Name == name && i.ServerUUID != "" }) {
+		if !slices.ContainsFunc(in.Topology.Status.Instances, func(i v1.TopologyInstance) bool {
+			return i.Name == name && i.ServerUUID != "" && i.State != v1.InstanceInitializing && i.State != v1.InstanceCloning
+		}) {
 			return true
 		}
 	}

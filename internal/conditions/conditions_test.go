@@ -25,10 +25,10 @@ func healthy() Input {
 	return Input{Generation: 4, Instances: []string{"m-0", "m-1", "m-2"}, Topology: t, EverReady: true, CertificateMessage: "valid"}
 }
 
-func stop(in *Input, name string) {
+func stop(in *Input, name string, state v1.InstanceState) {
 	for i := range in.Topology.Status.Instances {
 		if in.Topology.Status.Instances[i].Name == name {
-			in.Topology.Status.Instances[i].State = v1.InstanceUnreachable
+			in.Topology.Status.Instances[i].State = state
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestEvaluate(t *testing.T) {
 			[]string{"Ready=False/QuotaExceeded exceeded quota: small", "WritesBlocked=True/QuotaExceeded", "Stalled=True/QuotaExceeded exceeded quota: small"},
 		},
 		"ready the first time, the last replica still missing": {
-			func(in *Input) { in.EverReady = false; stop(in, "m-2") }, v1.PhaseCreating,
+			func(in *Input) { in.EverReady = false; stop(in, "m-2", v1.InstanceUnreachable) }, v1.PhaseCreating,
 			[]string{"Ready=True/Ready", "Replicating=False/ReplicasDown m-2", "Progressing=True/Creating"},
 		},
 		"a problem changes nothing that works": {
@@ -62,7 +62,7 @@ func TestEvaluate(t *testing.T) {
 			[]string{"Ready=True/Ready", "Stalled=True/QuotaExceeded exceeded quota: small; and more"},
 		},
 		"a replica is down": {
-			func(in *Input) { stop(in, "m-2") }, v1.PhaseDegraded,
+			func(in *Input) { stop(in, "m-2", v1.InstanceUnreachable) }, v1.PhaseDegraded,
 			[]string{"Ready=True/Ready", "Replicating=False/ReplicasDown m-2", "QuorumHealthy=True/Healthy", "WritesBlocked=False/WritesPossible"},
 		},
 		"a replica is no member": {
@@ -70,8 +70,31 @@ func TestEvaluate(t *testing.T) {
 			[]string{"Ready=True/Ready", "Replicating=False/ReplicasDown m-2"},
 		},
 		"no member serves": {
-			func(in *Input) { stop(in, "m-1"); stop(in, "m-2") }, v1.PhaseBlocked,
+			func(in *Input) { stop(in, "m-1", v1.InstanceStarting); stop(in, "m-2", v1.InstancePending) }, v1.PhaseBlocked,
 			[]string{"Ready=False/TooFewMembers a commit waits for 1 replica and 0 members serve; not serving: m-1, m-2", "PrimaryAvailable=True/Healthy", "QuorumHealthy=False/TooFewMembers", "WritesBlocked=True/TooFewMembers m-1, m-2"},
+		},
+		"no member is heard": {
+			func(in *Input) { stop(in, "m-1", v1.InstanceUnreachable); stop(in, "m-2", v1.InstancePending) }, v1.PhaseUnknown,
+			[]string{"Ready=False/TooFewMembers", "WritesBlocked=Unknown/TooFewMembers m-1, m-2"},
+		},
+		"the primary is not heard": {
+			func(in *Input) {
+				stop(in, "m-0", v1.InstanceUnreachable)
+				in.Topology.Status.Reason, in.Topology.Status.Message = v1.TopologyPrimaryUnreachable, "m-0 does not answer"
+			}, v1.PhaseUnknown,
+			[]string{"Ready=False/PrimaryUnreachable", "WritesBlocked=Unknown/PrimaryUnreachable m-0"},
+		},
+		"a change restarts the primary": {
+			func(in *Input) {
+				in.Change, in.Topology.Spec.Restarting = "restarting m-0", "m-0"
+				s := &in.Topology.Status
+				s.Phase, s.Reason, s.Message = v1.TopologyRecovering, v1.TopologyPrimaryStarting, "m-0 is starting"
+			}, v1.PhaseUpdating,
+			[]string{"Ready=False/PrimaryStarting", "Progressing=True/Updating restarting m-0", "WritesBlocked=True/PrimaryStarting"},
+		},
+		"a replica is rebuilt": {
+			func(in *Input) { stop(in, "m-2", v1.InstanceCloning) }, v1.PhaseDegraded,
+			[]string{"Ready=True/Ready", "Progressing=True/Scaling adding m-2"},
 		},
 		"the topology lane says that writes are blocked": {
 			func(in *Input) {
@@ -162,7 +185,7 @@ func TestTransitions(t *testing.T) {
 			t.Errorf("%s changed without a cause: %+v", first[i].Type, again[i])
 		}
 	}
-	stop(&in, "m-2")
+	stop(&in, "m-2", v1.InstanceUnreachable)
 	_, later := Evaluate(in, again, now.Add(2*time.Hour))
 	for _, c := range later {
 		moved := !c.LastTransitionTime.Equal(&metav1.Time{Time: now})
@@ -190,7 +213,7 @@ func TestEveryPhaseHasARow(t *testing.T) {
 	for _, row := range phases {
 		rows[row.phase] = true
 	}
-	for _, phase := range []v1.ClusterPhase{v1.PhasePending, v1.PhaseCreating, v1.PhaseRunning, v1.PhaseDegraded, v1.PhaseUpdating, v1.PhaseBlocked, v1.PhaseDeleting} {
+	for _, phase := range []v1.ClusterPhase{v1.PhasePending, v1.PhaseCreating, v1.PhaseRunning, v1.PhaseDegraded, v1.PhaseUpdating, v1.PhaseBlocked, v1.PhaseUnknown, v1.PhaseDeleting} {
 		if !rows[phase] {
 			t.Errorf("phase %s has no row", phase)
 		}

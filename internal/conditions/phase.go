@@ -13,6 +13,8 @@ var phases = []struct {
 	{v1.PhasePending, func(in Input, f facts) bool { return !in.EverReady && !f.primary && len(in.Problems) > 0 }},
 	{v1.PhaseCreating, func(in Input, f facts) bool { return !in.EverReady && (!f.writes || !f.quorum || !f.replicas) }},
 	{v1.PhaseUpdating, func(in Input, f facts) bool { return in.Change != "" && f.primary }},
+	{v1.PhaseUpdating, func(in Input, _ facts) bool { return in.Change != "" && in.restartsPrimary() }},
+	{v1.PhaseUnknown, func(_ Input, f facts) bool { return f.unknown }},
 	{v1.PhaseBlocked, func(_ Input, f facts) bool { return !f.writes || !f.quorum }},
 	{v1.PhaseDegraded, func(_ Input, f facts) bool { return !f.replicas }},
 	{v1.PhaseRunning, func(Input, facts) bool { return true }},

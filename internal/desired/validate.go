@@ -28,7 +28,7 @@ var (
 
 // Previous is what is known of the specification that the running instances were made from; the zero value: nothing.
 type Previous struct {
-	// Version of the newest accepted revision.
+	// Version of the newest mysqld that has run on the data, e.g. 9.7.4; empty: none has.
 	Version string
 	// StorageClassName of the volumes, where one was asked for.
 	StorageClassName *string
@@ -48,6 +48,7 @@ func Validate(cluster *v1.MySQLCluster, old Previous) field.ErrorList {
 	errs = append(errs, validateReplicas(spec, &cluster.Spec)...)
 	errs = append(errs, validateStorage(spec.Child("storage"), cluster.Spec.Storage, old)...)
 	errs = append(errs, validateConfig(spec.Child("config"), cluster.Spec.Config)...)
+	errs = append(errs, validateResources(spec.Child("resources"), cluster.Spec.Resources)...)
 	errs = append(errs, validatePod(spec.Child("pod"), cluster.Spec.Pod)...)
 	return errs
 }
@@ -65,23 +66,39 @@ func validateName(name string) field.ErrorList {
 	return nil
 }
 
-func validateVersion(path *field.Path, version, old string) field.ErrorList {
+func validateVersion(path *field.Path, version, ran string) field.ErrorList {
 	if !versionPattern.MatchString(version) {
 		return field.ErrorList{field.Invalid(path, version, "must be a series such as 9.7 or a release such as 9.7.4")}
 	}
-	if versionPattern.MatchString(old) && slices.Compare(series(version), series(old)) < 0 {
-		return field.ErrorList{field.Invalid(path, version, "is an older series than "+old+"; MySQL cannot open newer data with an older series")}
+	if versionPattern.MatchString(ran) && slices.Compare(series(version), series(ran)) < 0 {
+		return field.ErrorList{field.Invalid(path, version, "is an older series than "+ran+", which has run; MySQL cannot open newer data with an older series")}
 	}
 	return nil
 }
 
-func series(version string) []int {
-	parts := strings.SplitN(version, ".", 3)
-	out := make([]int, 0, 2)
-	for _, part := range parts[:2] {
+var releasePattern = regexp.MustCompile(`^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{1,3}$`)
+
+// NewerVersion returns the newer one of two releases such as 9.7.4. What is no release loses.
+func NewerVersion(a, b string) string {
+	switch {
+	case !releasePattern.MatchString(b):
+		return a
+	case !releasePattern.MatchString(a) || slices.Compare(numbers(a), numbers(b)) < 0:
+		return b
+	}
+	return a
+}
+
+// series returns major and minor number.
+func series(version string) []int { return numbers(version)[:2] }
+
+func numbers(version string) []int {
+	parts := strings.Split(version, ".")
+	out := make([]int, 0, len(parts))
+	for _, part := range parts {
 		n, err := strconv.Atoi(part)
 		if err != nil {
-			return nil // Not reached: the pattern allows digits only.
+			n = 0 // Not reached: the patterns allow digits only.
 		}
 		out = append(out, n)
 	}
@@ -135,6 +152,21 @@ func validateConfig(path *field.Path, config map[string]v1.ConfigValue) field.Er
 		}
 		if strings.ContainsAny(string(value), "\r\n") {
 			errs = append(errs, field.Invalid(path.Key(name), string(value), "must be one line"))
+		}
+	}
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs
+}
+
+func validateResources(path *field.Path, resources v1.ResourcesSpec) field.ErrorList {
+	var errs field.ErrorList
+	for name, pair := range map[string][2]*resource.Quantity{
+		"cpu":    {resources.Requests.CPU, resources.Limits.CPU},
+		"memory": {resources.Requests.Memory, resources.Limits.Memory},
+	} {
+		if request, limit := pair[0], pair[1]; request != nil && limit != nil && request.Cmp(*limit) > 0 {
+			errs = append(errs, field.Invalid(path.Child("requests", name), request.String(),
+				fmt.Sprintf("must be at most %s, which is %s", limit.String(), path.Child("limits", name))))
 		}
 	}
 	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })

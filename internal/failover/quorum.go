@@ -13,10 +13,8 @@ import (
 type changeKind int
 
 const (
-	// changeNone: record, agent and wish agree.
-	changeNone changeKind = iota
 	// changeRecord: quorumChange.next is to be recorded before anything is done.
-	changeRecord
+	changeRecord changeKind = iota + 1 // 0: record, agent and wish agree
 	// changeTell: members that quorumChange.next is without are to be told, and to show that they no longer acknowledge.
 	changeTell
 	// changeAct: the primary is to be given quorumChange.next.

@@ -221,7 +221,7 @@ func (v *view) admit(d *Decision, i *topology.Instance) {
 	member := slices.Contains(q.Members, identity(i))
 	switch {
 	case slices.Contains(v.quorum.leaving, i.Name) || v.commanded(d, i.Name):
-	case member && !(v.lists(i) && v.obeys(i, true)):
+	case member && (!v.lists(i) || !v.obeys(i, true)):
 		v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "acknowledge: it is a member of quorum "+quorumText(q))
 	case !member && !v.obeys(i, false):
 		v.command(d, i, agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "acknowledge no longer: it is no member of quorum "+quorumText(q))

@@ -212,11 +212,12 @@ func (w *World) replicate(r *instance) {
 		return
 	}
 	s := w.instances[r.source]
-	if s == nil || !s.up() || r.cutOff || s.cutOff {
+	switch {
+	case s == nil || !s.up() || r.cutOff || s.cutOff:
 		r.receiver = "CONNECTING"
-	} else if !s.purged.Subtract(r.executed.Union(r.received)).IsEmpty() {
+	case !s.purged.Subtract(r.executed.Union(r.received)).IsEmpty():
 		r.receiver, r.receiverErrno = "OFF", 13114
-	} else {
+	default:
 		r.receiver = "ON"
 		if !r.frozen {
 			r.received = r.received.Union(s.logged)

@@ -128,13 +128,15 @@ func TestBrokenRulesAreFound(t *testing.T) {
 		// A quorum that is stored is then taken for one that is in force.
 		"what is stored is taken for done": {func(s *topology.Snapshot) {
 			for i := range s.Instances {
-				if st := s.Instances[i].Status; st != nil && st.Server != nil && st.Quorum != nil {
-					copied, server := *st, *st.Server
-					server.AppliedQuorum = st.Quorum.Generation
-					server.SemiSync.SourceEnabled, server.SemiSync.WaitForReplicaCount = st.Quorum.RequiredAcks > 0, int(st.Quorum.RequiredAcks)
-					copied.Server = &server
-					s.Instances[i].Status = &copied
+				st := s.Instances[i].Status
+				if st == nil || st.Server == nil || st.Quorum == nil {
+					continue
 				}
+				copied, server := *st, *st.Server
+				server.AppliedQuorum = st.Quorum.Generation
+				server.SemiSync.SourceEnabled, server.SemiSync.WaitForReplicaCount = st.Quorum.RequiredAcks > 0, int(st.Quorum.RequiredAcks)
+				copied.Server = &server
+				s.Instances[i].Status = &copied
 			}
 		}, "(INV-4)", 400},
 	} {
