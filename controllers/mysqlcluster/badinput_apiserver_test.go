@@ -134,7 +134,7 @@ func refusal(err error, want []string) error {
 	}
 	for _, part := range want {
 		if !strings.Contains(err.Error(), part) {
-			return fmt.Errorf("%q does not say %q", err, part)
+			return fmt.Errorf("%q does not say %q", err.Error(), part)
 		}
 	}
 	return nil
