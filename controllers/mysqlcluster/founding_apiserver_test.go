@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,6 +59,39 @@ func TestRejectedAtFirst(t *testing.T) {
 	mutate(t, cluster, func(c *v1.MySQLCluster) { c.Spec.Config = nil })
 	waitRunning(t, cluster)
 	waitPods(t, cluster, cluster.Status.Revisions.Target)
+}
+
+// TestProgressingWhileAChangeIsChecked: whoever waits for the end of a change must not be told of it before it has begun.
+func TestProgressingWhileAChangeIsChecked(t *testing.T) {
+	namespace := newNamespace(t)
+	w := startWorld(t, namespace)
+	cluster := newCluster(namespace)
+	create(t, cluster)
+	w.set(func(w *world) { w.check = "" })
+	mutate(t, cluster, func(c *v1.MySQLCluster) { c.Spec.Config = map[string]v1.ConfigValue{"max_connections": "321"} })
+	generation := cluster.Generation
+	var early []string
+	eventually(t, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(cluster.Status.Conditions, v1.ConditionProgressing)
+		if c == nil || c.ObservedGeneration < generation {
+			return fmt.Errorf("generation %d is not observed yet", generation)
+		}
+		if c.Status != metav1.ConditionTrue {
+			early = append(early, c.Message)
+			return fmt.Errorf("not progressing: %s", c.Message)
+		}
+		return nil
+	})
+	if len(early) > 0 {
+		t.Errorf("the new generation was called done before it was checked: %q", early)
+	}
+	waitCondition(t, cluster, v1.ConditionProgressing, metav1.ConditionTrue, "Updating", "checking the configuration")
+	w.set(func(w *world) { w.check = checkPassed })
+	waitRunning(t, cluster)
+	waitCondition(t, cluster, v1.ConditionProgressing, metav1.ConditionFalse, "Stable")
 }
 
 // waitPods waits until every instance has a pod, at a revision if one is given.

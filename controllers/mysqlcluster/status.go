@@ -96,6 +96,9 @@ func (s *scope) conditionInput(failed error) conditions.Input {
 		CertificateMessage: s.certificateMessage,
 		EverReady:          s.everReady(),
 	}
+	if s.unjudged && in.Change == "" {
+		in.Change = "checking the configuration of revision " + s.shape.Revision()
+	}
 	// Where the steps did not get as far as the certificates, what was known of them still holds.
 	if c := meta.FindStatusCondition(s.cluster.Status.Conditions, v1.ConditionCertificatesValid); s.certificateMessage == "" && s.certificateProblem == nil {
 		switch {
