@@ -56,6 +56,36 @@ func render(t *testing.T, images image.Manifest) (appsv1.Deployment, *unstructur
 	return deployment, configMap
 }
 
+// TestTheNamespaceComesBeforeWhatIsInIt: a fresh cluster takes the manifests in one go, in their order.
+func TestTheNamespaceComesBeforeWhatIsInIt(t *testing.T) {
+	text, err := Render(root, built(image.Built{Version: "v1"}, image.Built{Version: "9.7.4"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder, namespaces, inside := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096), map[string]bool{}, 0
+	for {
+		o := &unstructured.Unstructured{}
+		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if o.GetKind() == "Namespace" {
+			namespaces[o.GetName()] = true
+		}
+		if o.GetNamespace() == "" {
+			continue
+		}
+		inside++
+		if !namespaces[o.GetNamespace()] {
+			t.Errorf("%s %s comes before its namespace %s", o.GetKind(), o.GetName(), o.GetNamespace())
+		}
+	}
+	if inside == 0 {
+		t.Error("nothing is in a namespace")
+	}
+}
+
 func mountedMap(d appsv1.Deployment) string { return d.Spec.Template.Spec.Volumes[0].ConfigMap.Name }
 
 // TestAnotherMySQLImageRestartsTheManager: the ConfigMap's name must follow from what is in it after the references of
