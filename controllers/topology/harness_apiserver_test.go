@@ -90,6 +90,9 @@ type fixture struct {
 	certs *fakeagent.Certificates
 	block byte
 
+	// meddle is called before each write of the record; nil: nobody meddles.
+	meddle func()
+
 	mu      sync.Mutex
 	servers map[string]*fakeagent.Server
 }
@@ -215,6 +218,7 @@ func (f *fixture) healthy() bool {
 // traffic counts what one manager sends.
 type traffic struct {
 	writes, conflicts atomic.Int64
+	meddle            func()
 	mu                sync.Mutex
 	seen              []string
 }
@@ -228,6 +232,9 @@ func (c *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 			c.seen = append(c.seen, req.Method+" "+req.URL.Path)
 			c.writes.Add(1) // Before it is sent: a test that has seen its effect has it in its count.
 			c.mu.Unlock()
+		}
+		if c.meddle != nil && req.Method == http.MethodPut && strings.Contains(req.URL.Path, "/mysqltopologies/") {
+			c.meddle()
 		}
 		res, err := next.RoundTrip(req)
 		if counts && res != nil && res.StatusCode == http.StatusConflict {
@@ -254,7 +261,7 @@ var managers atomic.Int32
 // crash would. It is stopped with the test.
 func (f *fixture) startManager(elect bool) (c *traffic, stop func()) {
 	f.t.Helper()
-	c = &traffic{}
+	c = &traffic{meddle: f.meddle}
 	config := rest.CopyConfig(restConfig)
 	config.Wrap(c.wrap)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
