@@ -58,7 +58,9 @@ func Render(root string, images image.Manifest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, overlay)
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified // The overlay says it; kustomize warns where both do.
+	resources, err := krusty.MakeKustomizer(options).Run(files, overlay)
 	if err != nil {
 		return nil, fmt.Errorf("build %s: %w", overlay, err)
 	}
