@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/apply"
+	"github.com/porpoise-dev/porpoise/internal/clip"
 	"github.com/porpoise-dev/porpoise/internal/conditions"
 	"github.com/porpoise-dev/porpoise/internal/desired"
 	"github.com/porpoise-dev/porpoise/internal/naming"
@@ -210,26 +211,20 @@ func (s *scope) hadPrimary() bool {
 	return s.live.topology != nil && s.live.topology.Status.Primary != ""
 }
 
+// maxNote is what the note of an Event may hold.
+const maxNote = 1024
+
 // event announces something. Events of one reason, action and related object are counted as one series, of which only the
 // first note is kept: related is what the note is about beside the cluster, nil: nothing.
 func (s *scope) event(kind, reason, action, note string, related *corev1.ObjectReference) {
 	if related == nil {
-		s.events.Eventf(s.cluster, nil, kind, reason, action, "%s", clipNote(note))
+		s.events.Eventf(s.cluster, nil, kind, reason, action, "%s", clip.Text(note, maxNote))
 		return
 	}
-	s.events.Eventf(s.cluster, related, kind, reason, action, "%s", clipNote(note))
+	s.events.Eventf(s.cluster, related, kind, reason, action, "%s", clip.Text(note, maxNote))
 }
 
 // child refers to an object of the cluster by kind and name.
 func (s *scope) child(apiVersion, kind, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: s.cluster.Namespace, Name: name}
-}
-
-// clipNote keeps a note within what an Event may hold.
-func clipNote(note string) string {
-	const most = 1024
-	if len(note) <= most {
-		return note
-	}
-	return strings.ToValidUTF8(note[:most-3], "") + "..."
 }

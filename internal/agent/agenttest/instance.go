@@ -152,21 +152,6 @@ func (i *Instance) Terminate() {
 	}
 }
 
-// BeginTermination sends SIGTERM and returns at once; the channel gives the agent's end.
-func (i *Instance) BeginTermination() <-chan error {
-	i.stop()
-	i.stop = nil
-	return i.done
-}
-
-// AgentProcess is the agent's process id; 0 when it runs within the test.
-func (i *Instance) AgentProcess() int {
-	if i.process == nil {
-		return 0
-	}
-	return i.process.Process.Pid
-}
-
 // KillAgent kills the agent's process, and mysqld with it, as a lost node would.
 func (i *Instance) KillAgent() {
 	i.c.T.Helper()
