@@ -93,6 +93,14 @@ const (
 	// CommandDemote makes a primary read-only and takes the role away: first super_read_only, with its bound; if that
 	// does not succeed mysqld is killed, never shut down while commits wait for acknowledgement.
 	CommandDemote CommandType = "Demote"
+	// CommandFence makes an instance other than the primary stop receiving, in an epoch in which nobody is primary yet: from
+	// then on it acknowledges nothing, until a Follow or Promote of a higher epoch. The applier goes on. What it holds is
+	// final in documents whose ServerStatus.FencedEpoch is that epoch. A mysqld that does not run is fenced by nature: it
+	// boots without replication. Refused by a primary: it is to be demoted.
+	CommandFence CommandType = "Fence"
+	// CommandStart starts a mysqld that is ProcessHeld, read-only, as it is: what its binary log holds without an
+	// acknowledgement becomes visible. Where mysqld runs already nothing happens.
+	CommandStart CommandType = "Start"
 )
 
 // Command is the body of a POST to PathCommand.
@@ -114,6 +122,10 @@ type Command struct {
 	// ProcessStartedAt is the life of mysqld (ProcessStatus.StartedAt) that the sender decided about; absent: any. Promote of
 	// another life is refused: what a crash left in the binary log must be looked at before it is shown to clients.
 	ProcessStartedAt *time.Time `json:"processStartedAt,omitempty"`
+	// PromotedGTIDSet is what Primary had executed when it was opened in Epoch; absent: unknown. Follow needs it to let a
+	// former primary that is ProcessHeld rejoin: what its binary log holds beyond it was never acknowledged, and is saved and
+	// cut off before mysqld starts.
+	PromotedGTIDSet *gtid.Set `json:"promotedGTIDSet,omitempty"`
 }
 
 // ErrorCode classifies a refusal.
@@ -178,6 +190,10 @@ const (
 	ProcessStopping ProcessState = "Stopping"
 	// ProcessCrashed means: ended by itself; the agent starts it again after RestartBackoff.
 	ProcessCrashed ProcessState = "Crashed"
+	// ProcessHeld means: not running, and not started before a manager says how. The data was a primary's
+	// (DataStatus.WasPrimary), and starting mysqld would make visible what nobody acknowledged: Start does that, where the
+	// instance is to stay primary; Follow cuts it off first, where another one was promoted.
+	ProcessHeld ProcessState = "Held"
 )
 
 // Status is what an agent reports: a whole document each time, so that losing one loses nothing.
@@ -223,6 +239,12 @@ type DataStatus struct {
 	ServerUUID string `json:"serverUUID,omitempty"`
 	// Error of the last Initialize or Clone that failed, or why State is Unknown.
 	Error string `json:"error,omitempty"`
+	// WasPrimary is true from the moment that the data directory is opened for writes until its instance follows another
+	// primary and was shown to hold nothing that this one lacks. Where others might be promoted instead (the stored quorum
+	// has members), such a mysqld is not started by the agent alone: see ProcessHeld.
+	WasPrimary bool `json:"wasPrimary,omitempty"`
+	// CutTail tells of the last cut: how many transactions were cut off, and the file that they were saved in; empty: none.
+	CutTail string `json:"cutTail,omitempty"`
 }
 
 // ProcessStatus describes mysqld.
@@ -251,6 +273,11 @@ type ServerStatus struct {
 	OfflineMode   bool     `json:"offlineMode"`
 	GTIDExecuted  gtid.Set `json:"gtidExecuted"`
 	GTIDPurged    gtid.Set `json:"gtidPurged"`
+	// GTIDOwned are transactions being committed, read before GTIDExecuted: each that was acknowledged is in one of the two.
+	GTIDOwned gtid.Set `json:"gtidOwned,omitzero"`
+	// FencedEpoch is the epoch of the Fence whose effect this sample shows: the receiver was stopped before the sample was
+	// begun, and starts again only in a higher epoch; 0: not fenced.
+	FencedEpoch int64 `json:"fencedEpoch,omitempty"`
 	// Replication of the default channel; nil: none configured.
 	Replication *ReplicationStatus `json:"replication,omitempty"`
 	SemiSync    SemiSyncStatus     `json:"semiSync"`
