@@ -202,6 +202,10 @@ test-mysql: ## Run the tests that start real mysqld processes on this machine (m
 test-e2e: images ## Run the end-to-end tests on a local Kubernetes of three nodes, or on that of KUBECONFIG
 	@hack/test-e2e
 
+.PHONY: test-registry
+test-registry: images ## Push to a registry, and deploy from it to a fresh local Kubernetes of one node without images
+	@$(STEP) test-registry go test -tags e2e -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./test/registry
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME each
 	@hack/fuzz $(FUZZTIME)

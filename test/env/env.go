@@ -107,7 +107,7 @@ func (e *Env) manifestPath() string {
 func (e *Env) connect(ctx context.Context) error {
 	e.Kubeconfig = e.options.Kubeconfig
 	if e.Kubeconfig == "" {
-		path, err := e.Local.up(ctx, e.options.Nodes)
+		path, err := e.Local.Up(ctx, e.options.Nodes)
 		if err != nil {
 			return err
 		}
@@ -160,6 +160,9 @@ func (e *Env) buildImages(ctx context.Context) error {
 	if err != nil {
 		return step.Fail(err)
 	}
+	if loaded {
+		manifest = asLoaded(manifest)
+	}
 	e.Images = manifest
 	for _, name := range []string{image.NameOperator, image.NameMySQL} {
 		if _, err := manifest.Find(name); err != nil {
@@ -170,6 +173,14 @@ func (e *Env) buildImages(ctx context.Context) error {
 	mysql, _ := manifest.Find(image.NameMySQL)
 	step.Done("operator %s, MySQL %s", operator.Version, mysql.Version)
 	return nil
+}
+
+// asLoaded names images as their archives do, which is how nodes know them, even if they were pushed to some registry too.
+func asLoaded(manifest image.Manifest) image.Manifest {
+	for i := range manifest.Images {
+		manifest.Images[i].Pushed = ""
+	}
+	return manifest
 }
 
 // distributeImages brings the images to where the nodes find them.

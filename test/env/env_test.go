@@ -79,6 +79,31 @@ func TestAnExternalClusterNeedsARegistry(t *testing.T) {
 	}
 }
 
+func TestLoadedImagesAreNotThoseOfARegistryOfBefore(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "images.json")
+	t.Setenv("PORPOISE_IMAGES", path)
+	var built image.Manifest
+	for _, name := range []string{image.NameOperator, image.NameMySQL} {
+		built.Put(image.Built{Name: name, Ref: "porpoise.dev/" + name + ":1", Pushed: "gone.example.org/" + name + "@sha256:1"})
+	}
+	if err := built.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	e, err := newEnv(Options{Kubeconfig: "/some/config", Registry: RegistryLoaded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.buildImages(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{image.NameOperator, image.NameMySQL} {
+		if got, err := e.Image(name); err != nil || got != "porpoise.dev/"+name+":1" {
+			t.Errorf("image %q, %v; want the one that was loaded", got, err)
+		}
+	}
+}
+
 func TestSettingsComeFromTheEnvironment(t *testing.T) {
 	for _, name := range []string{"KUBECONFIG", "REGISTRY", "PORPOISE_REGISTRY", "PORPOISE_CLUSTER_NAME", "CLUSTER"} {
 		t.Setenv(name, "")

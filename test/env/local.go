@@ -29,8 +29,8 @@ func (l *Local) call(ctx context.Context, step *Step, args ...string) (string, e
 	return l.run.run(ctx, step, "cluster-"+args[0], append([]string{l.binary(), "--name", l.name}, args...)...)
 }
 
-// up creates or repairs the cluster and returns the path of its kubeconfig.
-func (l *Local) up(ctx context.Context, nodes int) (string, error) {
+// Up creates or repairs the cluster, of this many nodes (0: 1, or as many as it has), and returns the path of its kubeconfig.
+func (l *Local) Up(ctx context.Context, nodes int) (string, error) {
 	what := "Kubernetes: local cluster " + l.name
 	step := l.timeline.Begin("%s", what)
 	if err := l.build(ctx); err != nil {
@@ -58,6 +58,17 @@ func (l *Local) load(ctx context.Context, archives []string) error {
 		return step.Fail(err)
 	}
 	step.Done("%d archives", len(archives))
+	return nil
+}
+
+// TrustRegistry lets the nodes pull from a registry, HOST[:PORT], whose certificate the authority in a file (PEM) signed.
+func (l *Local) TrustRegistry(ctx context.Context, host, authorityFile string) error {
+	if err := l.build(ctx); err != nil {
+		return err
+	}
+	if _, err := l.call(ctx, nil, "trust-registry", host, authorityFile); err != nil {
+		return fmt.Errorf("trust registry %s: %w", host, err)
+	}
 	return nil
 }
 
@@ -104,7 +115,7 @@ func (l *Local) node(ctx context.Context, action string, number int) error {
 	return nil
 }
 
-// NewLocal drives the local cluster of options without touching it; for Down.
+// NewLocal drives the local cluster of options without touching it.
 func NewLocal(o Options) (*Local, error) {
 	r, err := newRunner(o)
 	if err != nil {

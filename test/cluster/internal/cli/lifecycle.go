@@ -71,6 +71,19 @@ func (c *command) load() *cobra.Command {
 	}
 }
 
+func (c *command) trustRegistry() *cobra.Command {
+	return &cobra.Command{
+		Use: "trust-registry HOST[:PORT] CA-FILE", Args: cobra.ExactArgs(2),
+		Short: "Let every node pull from a registry whose certificate this authority signed",
+		Long: `Let every node pull from a registry whose certificate the authority in CA-FILE (PEM) signed. It counts from the next pull, also on
+nodes that come later; for another authority call it again. Nodes reach no further than this machine: a registry on it listens on the
+bridge's address, which is that of the API server in the kubeconfig.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return cluster.TrustRegistry(c.name, args[0], args[1], c.report)
+		},
+	}
+}
+
 func (c *command) nodeCommands() []*cobra.Command {
 	onNode := func(use, short string, run func(cmd *cobra.Command, number int) error) *cobra.Command {
 		return &cobra.Command{Use: use + " N", Short: short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {

@@ -60,7 +60,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&c.name, "name", "porpoise", "name of the cluster; clusters of different names run side by side")
-	root.AddCommand(c.up(), c.down(), c.binaries(), c.load(), c.status(), c.logs(), c.kubeconfig(), c.env())
+	root.AddCommand(c.up(), c.down(), c.binaries(), c.load(), c.trustRegistry(), c.status(), c.logs(), c.kubeconfig(), c.env())
 	root.AddCommand(c.nodeCommands()...)
 	return root
 }

@@ -95,7 +95,7 @@ func (s state) ensureNodeFiles(n plan.Node) error {
 			return err
 		}
 	}
-	return nil
+	return s.ensureRegistryFiles(n)
 }
 
 func (s state) nodeFiles(n plan.Node) (map[string][]byte, error) {

@@ -34,6 +34,8 @@ type state struct {
 	plan.Cluster
 	// Resources limit what nodes offer to pods.
 	Resources Resources `json:"resources"`
+	// Registries are authorities (PEM) that the nodes trust, by the registry's HOST[:PORT].
+	Registries map[string]string `json:"registries,omitempty"`
 	// BinaryDir is the cache directory the cluster was last started from.
 	BinaryDir   string `json:"binaryDir"`
 	Snapshotter string `json:"snapshotter"`

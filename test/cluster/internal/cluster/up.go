@@ -25,6 +25,9 @@ type Options struct {
 	// Nodes is 0 when the user did not say: 1 for a new cluster, as many as there are for an existing one.
 	Nodes     int
 	Resources Resources
+
+	// registries are those of the cluster that is made anew.
+	registries map[string]string
 }
 
 // Up makes the cluster run. See the package comment.
@@ -67,6 +70,7 @@ func create(ctx context.Context, root string, o Options, binaries toolchain.Bina
 	if err != nil {
 		return err
 	}
+	s.Registries = o.registries
 	report.Printf("creating cluster %q: Kubernetes %s, %d node(s), API at %s", s.Name, toolchain.KubernetesVersion, s.Nodes, s.APIServerURL())
 	return s.bringUp(ctx, binaries, report)
 }
@@ -94,7 +98,7 @@ func revive(ctx context.Context, s state, o Options, binaries toolchain.Binaries
 	if err := s.remove(report); err != nil {
 		return err
 	}
-	o.Nodes, o.Resources = s.Nodes, s.Resources
+	o.Nodes, o.Resources, o.registries = s.Nodes, s.Resources, s.Registries
 	return create(ctx, filepath.Dir(s.StateDir), o, binaries, report)
 }
 

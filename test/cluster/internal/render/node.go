@@ -153,6 +153,9 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
 
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{{.Registries}}"
+
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "{{.CNI}}"
@@ -163,6 +166,7 @@ func ContainerdConfig(o NodeOptions) []byte {
 	var out bytes.Buffer
 	err := containerdTemplate.Execute(&out, map[string]string{
 		"Socket": plan.ContainerdSocket, "Pause": PauseImage, "Snapshotter": o.Snapshotter, "CNI": plan.NodeConfigDir + "/cni",
+		"Registries": registryDir,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("render containerd.toml: %v", err)) // the template is a constant

@@ -100,9 +100,23 @@ func TestNodesHaveDisjointPodRangesAndThreeZones(t *testing.T) {
 
 func TestContainerdConfig(t *testing.T) {
 	text := string(ContainerdConfig(NodeOptions{Snapshotter: "native"}))
-	for _, want := range []string{`snapshotter = "native"`, "restrict_oom_score_adj = true", `sandbox_image = "` + PauseImage + `"`} {
+	for _, want := range []string{`snapshotter = "native"`, "restrict_oom_score_adj = true", `sandbox_image = "` + PauseImage + `"`,
+		`config_path = "/var/lib/porpoise/certs.d"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("containerd.toml lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestRegistryFilesNameTheAuthorityWhereTheNodeSeesIt(t *testing.T) {
+	files := RegistryFiles("172.30.3.1:5000", "PEM")
+	if len(files) != 2 || string(files["certs.d/172.30.3.1:5000/ca.crt"]) != "PEM" {
+		t.Errorf("files %v; want hosts.toml and ca.crt", files)
+	}
+	hosts := string(files["certs.d/172.30.3.1:5000/hosts.toml"])
+	for _, want := range []string{`server = "https://172.30.3.1:5000"`, `ca = "/var/lib/porpoise/certs.d/172.30.3.1:5000/ca.crt"`} {
+		if !strings.Contains(hosts, want) {
+			t.Errorf("hosts.toml lacks %q:\n%s", want, hosts)
 		}
 	}
 }
