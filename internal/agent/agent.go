@@ -54,7 +54,7 @@ func New(cfg Config, log logr.Logger) *Agent {
 		gone: make(chan struct{}), life: context.Background(),
 	}
 	a.commands, a.cutCommands = context.WithCancel(context.Background())
-	a.process = &process{cfg: cfg, log: log, hub: a.hub, reaper: a.reaper, attend: a.attend, wake: make(chan struct{}, 1)}
+	a.process = &process{cfg: cfg, log: log, hub: a.hub, reaper: a.reaper, attend: a.attend, mustHold: a.mustHold, wake: make(chan struct{}, 1)}
 	return a
 }
 
@@ -97,7 +97,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return <-served
 }
 
-// loadState loads the state and starts mysqld if there is data. While it cannot be loaded nothing is done but saying why.
+// loadState loads the state and starts mysqld if there is data, and it need not be held. While it cannot be loaded nothing is done but saying why.
 func (a *Agent) loadState() {
 	if err := a.state.load(); err != nil {
 		a.garbage.log("state", "The agent's state cannot be used; every command is refused", err)
@@ -110,7 +110,7 @@ func (a *Agent) loadState() {
 	st := a.state.get()
 	a.log.Info("State", "clusterID", st.ClusterID, "epoch", st.Epoch, "role", st.Role, "data", st.Data, "incarnation", st.Incarnation)
 	if st.Data == agentapi.DataReady {
-		a.process.begin()
+		a.process.boot()
 	}
 }
 
@@ -126,6 +126,7 @@ func (a *Agent) reportState() {
 			d.Primary = st.Primary.Instance
 		}
 		d.Data.State, d.Data.Incarnation, d.Data.Error = st.Data, st.Incarnation, st.DataError
+		d.Data.WasPrimary, d.Data.CutTail = st.WasPrimary, st.CutTail
 		if st.Data == agentapi.DataReady && d.Data.ServerUUID == "" {
 			d.Data.ServerUUID = readServerUUID(a.cfg.Paths.Data)
 		}

@@ -87,6 +87,7 @@ func (a *Agent) bootstrap(cmd agentapi.Command, making agentapi.DataState, work 
 	err := a.persist(cmd, func(s *state) {
 		s.Data, s.DataError, s.Incarnation, s.MadeBy = making, "", uuid.NewString(), cmd.OperationID
 		s.Role = agentapi.RoleNone
+		s.WasPrimary, s.Settled, s.CutTail = false, false, ""
 	})
 	if err != nil {
 		return false, err
@@ -221,8 +222,8 @@ func (a *Agent) awaitSession(ctx context.Context, not *child) (*session, error) 
 		if s := a.current(); s != nil && s.child != not && doc.Process.State == agentapi.ProcessRunning {
 			return s, nil
 		}
-		if doc.Process.State == agentapi.ProcessCrashed && doc.Process.LastExit != "" {
-			return nil, fmt.Errorf("mysqld does not start: %s", doc.Process.LastExit)
+		if doc.Process.State == agentapi.ProcessHeld || doc.Process.State == agentapi.ProcessCrashed && doc.Process.LastExit != "" {
+			return nil, fmt.Errorf("mysqld does not start: it is %s: %s", doc.Process.State, doc.Process.LastExit)
 		}
 		select {
 		case <-changed:

@@ -49,13 +49,15 @@ var needs = map[agentapi.CommandType]struct{ primary, donor, quorum bool }{
 	agentapi.CommandSetQuorum:  {quorum: true},
 	agentapi.CommandRestart:    {},
 	agentapi.CommandDemote:     {},
+	agentapi.CommandFence:      {},
+	agentapi.CommandStart:      {},
 }
 
 func checkCommand(cmd agentapi.Command) error {
 	need, known := needs[cmd.Type]
 	switch {
 	case !known:
-		return fmt.Errorf("type: %q is not known; allowed are Initialize, Clone, Follow, Promote, SetQuorum, Restart, Demote", cmd.Type)
+		return fmt.Errorf("type: %q is not known; allowed are Initialize, Clone, Follow, Promote, SetQuorum, Restart, Demote, Fence, Start", cmd.Type)
 	case cmd.ClusterID == "" || len(cmd.ClusterID) > 64:
 		return errors.New("clusterID: 1 to 64 characters are allowed")
 	case cmd.Epoch < 1:
@@ -121,8 +123,15 @@ func (a *Agent) Do(ctx context.Context, cmd agentapi.Command) error {
 		return a.busy(cmd)
 	}
 	kept := false
+	var afterwards func()
 	defer func() {
-		if !kept {
+		switch {
+		case afterwards != nil:
+			go func() {
+				defer a.turn.release()
+				afterwards()
+			}()
+		case !kept:
 			a.turn.release()
 		}
 	}()
@@ -141,11 +150,15 @@ func (a *Agent) Do(ctx context.Context, cmd agentapi.Command) error {
 	case agentapi.CommandFollow:
 		err = a.follow(ctx, cmd)
 	case agentapi.CommandPromote:
-		err = a.promote(ctx, cmd)
+		afterwards, err = a.promote(ctx, cmd)
 	case agentapi.CommandSetQuorum:
 		err = a.setQuorum(ctx, cmd)
 	case agentapi.CommandDemote:
 		err = a.demote(ctx, cmd)
+	case agentapi.CommandFence:
+		err = a.fence(ctx, cmd)
+	case agentapi.CommandStart:
+		err = a.startHeld(cmd)
 	}
 	return a.conclude(ctx, cmd, err)
 }
@@ -193,8 +206,8 @@ func (a *Agent) admit(cmd agentapi.Command) error {
 	case cmd.Epoch < st.Epoch:
 		return refuse(agentapi.ErrStaleEpoch, "the command is of epoch %d, this instance knows %d", cmd.Epoch, st.Epoch)
 	case cmd.Epoch > st.Epoch && st.Role == agentapi.RolePrimary && cmd.Type != agentapi.CommandPromote &&
-		cmd.Type != agentapi.CommandFollow && cmd.Type != agentapi.CommandDemote:
-		return refuse(agentapi.ErrPrecondition, "this instance was primary in epoch %d; in epoch %d it must first be told its role by Promote, Follow or Demote", st.Epoch, cmd.Epoch)
+		cmd.Type != agentapi.CommandFollow && cmd.Type != agentapi.CommandDemote && cmd.Type != agentapi.CommandStart:
+		return refuse(agentapi.ErrPrecondition, "this instance was primary in epoch %d; in epoch %d it must first be told its role by Promote, Follow or Demote (or started by Start)", st.Epoch, cmd.Epoch)
 	case cmd.Epoch == st.Epoch && st.Primary != nil && cmd.Primary != nil && st.Primary.Instance != cmd.Primary.Instance:
 		return refuse(agentapi.ErrPrecondition, "the primary of epoch %d is %s, the command names %s: a change needs a new epoch", st.Epoch, st.Primary.Instance, cmd.Primary.Instance)
 	}

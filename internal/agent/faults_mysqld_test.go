@@ -182,7 +182,9 @@ func TestLoginDeadlock(t *testing.T) {
 	if err := <-outcome; err == nil {
 		t.Error("the account statement was acknowledged though no replica has it")
 	}
-	a.Await("serving", func(s agentapi.Status) bool { return serving(s) && s.Server.SuperReadOnly && !s.Process.LoginBlocked })
+	if s := a.StartHeld(); !s.Server.SuperReadOnly || s.Process.LoginBlocked {
+		t.Errorf("after the kill: %+v", s)
+	}
 	b.Start()
 	b.Await("serving", serving)
 	b.Follow(a, nil)

@@ -10,7 +10,15 @@ import (
 
 // writeDurable replaces a file as a whole: after it returns without error, power loss leaves the new content, before that
 // the old. The directory must exist.
-func writeDurable(path string, content []byte) (err error) {
+func writeDurable(path string, content []byte) error {
+	return writeDurableFrom(path, func(to *os.File) error {
+		_, err := to.Write(content)
+		return err
+	})
+}
+
+// writeDurableFrom is writeDurable for what write writes.
+func writeDurableFrom(path string, write func(to *os.File) error) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -22,7 +30,7 @@ func writeDurable(path string, content []byte) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	if _, err := tmp.Write(content); err != nil {
+	if err := write(tmp); err != nil {
 		return explain(err)
 	}
 	if err := tmp.Sync(); err != nil {

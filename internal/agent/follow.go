@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
@@ -19,14 +18,25 @@ func (a *Agent) follow(ctx context.Context, cmd agentapi.Command) error {
 	if st.Role == agentapi.RolePrimary && cmd.Epoch == st.Epoch {
 		return refuse(agentapi.ErrPrecondition, "this instance is the primary of epoch %d; it follows another only in a later epoch", st.Epoch)
 	}
+	if err := checkFence(st, cmd); err != nil {
+		return err
+	}
+	if a.isHeld() && st.Data == agentapi.DataReady {
+		return a.rejoin(cmd)
+	}
 	s, err := a.serving()
 	if err != nil {
 		return err
 	}
-	if err := a.persist(cmd, func(s *state) { s.Role = agentapi.RoleReplica }); err != nil {
+	if err := a.persist(cmd, func(s *state) { s.Role, s.Fenced = agentapi.RoleReplica, 0 }); err != nil {
 		return err
 	}
-	if err := a.fence(ctx, s, a.cfg.FenceBound); err != nil {
+	if err := a.endWrites(ctx, s, a.cfg.FenceBound); err != nil {
+		return err
+	}
+	// Before anything comes from the new primary.
+	innocent, err := a.exonerate(ctx, s, cmd.PromotedGTIDSet)
+	if err != nil {
 		return err
 	}
 	if err := a.syncReplicaSemiSync(ctx, s, false); err != nil {
@@ -34,6 +44,11 @@ func (a *Agent) follow(ctx context.Context, cmd agentapi.Command) error {
 	}
 	if err := a.pointAt(ctx, s, *cmd.Primary); err != nil {
 		return err
+	}
+	if innocent {
+		if err := a.state.update(func(s *state) { s.WasPrimary, s.Settled = false, false }); err != nil {
+			return err
+		}
 	}
 	a.setConfirmed(true)
 	return nil
@@ -47,23 +62,68 @@ func (a *Agent) pointAt(ctx context.Context, s *session, primary agentapi.Peer) 
 		return err
 	}
 	if channel != nil && channel.Exact && channel.Source == source {
-		if channel.Receiver != "OFF" && channel.ApplierOn {
+		if channel.Receiver != "OFF" && channel.ApplierOn && s.mayReceive.Load() {
 			return nil
 		}
-		return s.server.StartReplica(ctx)
+		return a.startReplica(ctx, s, channel)
+	}
+	a.log.Info("Following", "primary", primary.Instance, "host", primary.Host)
+	if channel != nil && channel.MovesTo(source) {
+		moved, err := a.move(ctx, s, channel, source)
+		if err != nil || moved {
+			return err
+		}
 	}
 	if channel != nil {
 		if err := a.drain(ctx, s, channel); err != nil {
+			return err
+		}
+		if err := s.server.StopReceiver(ctx); err != nil {
 			return err
 		}
 		if err := s.server.StopApplier(ctx, channel.Receiver != "ON"); err != nil {
 			return err
 		}
 	}
-	a.log.Info("Following", "primary", primary.Instance, "host", primary.Host)
 	if err := s.server.ChangeSource(ctx, source); err != nil {
 		return err
 	}
+	return a.startReplica(ctx, s, nil)
+}
+
+// move changes the host of a channel while the applier goes on, so that nothing waits for what is received and not applied
+// yet. It says whether it did: an applier that does not run, and cannot be started, is for drain to tell of.
+func (a *Agent) move(ctx context.Context, s *session, channel *mysql.Channel, source mysql.Source) (bool, error) {
+	if channel.Receiver != "OFF" {
+		if err := s.server.StopReceiver(ctx); err != nil {
+			return false, err
+		}
+		s.mayReceive.Store(false)
+	}
+	if !channel.ApplierOn {
+		if err := s.server.StartApplier(ctx); err != nil {
+			return false, err
+		}
+		now, err := s.server.Channel(ctx)
+		if err != nil || now == nil || !now.ApplierOn {
+			return false, err
+		}
+	}
+	if err := s.server.MoveSource(ctx, source); err != nil {
+		return false, err
+	}
+	return true, a.startReplica(ctx, s, nil)
+}
+
+// startReplica starts both threads; those that run already go on. A receiver that was halted may still be ending, and would
+// not be started then.
+func (a *Agent) startReplica(ctx context.Context, s *session, channel *mysql.Channel) error {
+	if channel != nil && channel.Receiver != "OFF" && !s.mayReceive.Load() {
+		if err := s.server.StopReceiver(ctx); err != nil {
+			return err
+		}
+	}
+	s.mayReceive.Store(true)
 	return s.server.StartReplica(ctx)
 }
 
@@ -72,42 +132,42 @@ func (a *Agent) source(p agentapi.Peer) mysql.Source {
 		CertFile: a.cfg.tlsFile(naming.FileReplicationCert), KeyFile: a.cfg.tlsFile(naming.FileReplicationKey)}
 }
 
-// drain stops the receiver and waits until everything received is applied: what a relay log holds may have been
+// applierPatience is how long one wait for the applier takes before its errors are looked for.
+const applierPatience = 200 * time.Millisecond
+
+// drain halts the receiver and waits until everything received is applied: what a relay log holds may have been
 // acknowledged, and changing the source deletes it. It refuses, with the applier running on, when that takes too long.
 func (a *Agent) drain(ctx context.Context, s *session, channel *mysql.Channel) error {
 	if channel.Receiver != "OFF" {
-		if err := s.server.StopReceiver(ctx); err != nil {
+		if err := s.server.HaltReceiver(ctx); err != nil {
 			return err
 		}
 	}
+	s.mayReceive.Store(false)
 	deadline := time.Now().Add(a.cfg.ApplyBound)
 	started := false
 	for {
-		status, err := s.server.Status(ctx)
+		p, err := s.server.Progress(ctx)
 		if err != nil {
 			return err
 		}
-		r := status.Replication
-		if r == nil {
+		if p == nil || p.Left().IsEmpty() {
 			return nil
 		}
-		left := r.Received.Subtract(status.GTIDExecuted)
-		if left.IsEmpty() {
-			return nil
-		}
-		if r.Applier != "ON" && !started {
+		if !p.ApplierOn && !started {
 			started = true
 			if err := s.server.StartApplier(ctx); err != nil {
 				return err
 			}
-		} else if r.ApplierErrno != 0 {
-			return refuse(agentapi.ErrPrecondition, "the applier stopped at error %d (%s) with %d transactions received and not applied", r.ApplierErrno, r.ApplierError, left.Count())
+		} else if p.ApplierErrno != 0 {
+			return refuse(agentapi.ErrPrecondition, "the applier stopped at error %d (%s) with %d transactions received and not applied", p.ApplierErrno, p.ApplierError, p.Left().Count())
 		}
-		if time.Now().After(deadline) {
-			return refuse(agentapi.ErrPrecondition, "%d transactions are received and not applied yet; the applier goes on, try again", left.Count())
+		left := time.Until(deadline)
+		if left <= 0 {
+			return refuse(agentapi.ErrPrecondition, "%d transactions are received and not applied yet; the applier goes on, try again", p.Left().Count())
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
-			return fmt.Errorf("wait for the applier: %w", err)
+		if err := s.server.AwaitExecuted(ctx, p.Received, min(left, applierPatience)); err != nil {
+			return err
 		}
 	}
 }
@@ -152,7 +212,7 @@ func (a *Agent) syncReplicaSemiSync(ctx context.Context, s *session, reconnect b
 	if err := s.server.StopReceiver(ctx); err != nil {
 		return err
 	}
-	if !reconnect {
+	if !reconnect || !s.mayReceive.Load() {
 		return nil // follow starts it
 	}
 	return s.server.StartReceiver(ctx)

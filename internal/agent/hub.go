@@ -70,7 +70,7 @@ func (h *hub) watch() (agentapi.Status, <-chan struct{}) {
 func shapeOf(doc agentapi.Status) []byte {
 	if doc.Server != nil {
 		server := *doc.Server
-		server.GTIDExecuted, server.GTIDPurged = gtid.Set{}, gtid.Set{}
+		server.GTIDExecuted, server.GTIDPurged, server.GTIDOwned = gtid.Set{}, gtid.Set{}, gtid.Set{}
 		server.SemiSync.WaitSessions = 0
 		if server.Replication != nil {
 			r := *server.Replication

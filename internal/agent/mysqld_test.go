@@ -65,8 +65,8 @@ func TestLife(t *testing.T) {
 	quorum := a.Status().Quorum
 
 	t.Run("the primary's mysqld is killed and resumes in the same epoch", func(t *testing.T) {
-		pid := a.KillMysqld()
-		s := a.Await("mysqld is back", func(s agentapi.Status) bool { return serving(s) && s.Process.PID != pid })
+		a.KillMysqld()
+		s := a.StartHeld()
 		if !s.Server.SuperReadOnly || s.Process.Exits != 1 || s.Process.LastExit != "signal: killed" || s.Role != agentapi.RolePrimary {
 			t.Fatalf("after the crash: %+v, server %+v", s.Process, s.Server)
 		}
@@ -96,9 +96,9 @@ func TestLife(t *testing.T) {
 		started := time.Now()
 		b.Promote(next)
 		t.Logf("promotion of a replica took %s", time.Since(started))
+		promoted := answering(t, b).Server.GTIDExecuted
 		c.Instances[2].Follow(b, next)
-		a.Await("mysqld is back", serving)
-		a.Follow(b, next)
+		a.Rejoin(b, next, &promoted)
 		db := b.AppDB()
 		exec(t, db, "INSERT INTO t VALUES (51)")
 		if n := countRows(t, db); n != 52 {

@@ -76,6 +76,8 @@ type process struct {
 	log    logr.Logger
 	hub    *hub
 	reaper *reaper
+	// mustHold says that a mysqld that has ended is not to be started again before begin.
+	mustHold func() bool
 	// attend is called for each life, in a goroutine of its own; it returns soon after the life ends.
 	attend func(context.Context, *child)
 
@@ -86,6 +88,8 @@ type process struct {
 	child *child
 	wake  chan struct{}
 	rapid int
+	// notBefore is the end of the pause after rapid repeats; a begin ends it.
+	notBefore time.Time
 }
 
 // retire makes begin do nothing any more; a mysqld that is wanted goes on until halt.
@@ -104,7 +108,7 @@ func (p *process) begin() {
 	}
 	p.wanted = true
 	if p.child == nil || !p.child.alive() {
-		p.rapid = 0
+		p.rapid, p.notBefore = 0, time.Time{}
 		p.hub.update(func(s *agentapi.Status) { s.Process.State = agentapi.ProcessStarting })
 	}
 	p.mu.Unlock()
@@ -112,6 +116,21 @@ func (p *process) begin() {
 	case p.wake <- struct{}{}:
 	default:
 	}
+}
+
+// boot is begin, unless mysqld is to be held.
+func (p *process) boot() {
+	if !p.mustHold() {
+		p.begin()
+		return
+	}
+	p.log.Info("mysqld is held: what it was writing as primary may be unacknowledged")
+	p.held()
+}
+
+// held reports that mysqld does not run and waits for a manager.
+func (p *process) held() {
+	p.hub.update(func(s *agentapi.Status) { s.Process.State = agentapi.ProcessHeld })
 }
 
 // halt makes mysqld stay ended once it ends, and returns its present life, nil if there is none. The caller signals it.
@@ -127,7 +146,7 @@ func (p *process) halt() *child {
 	return p.child
 }
 
-// kill ends the present life at once, without its clean shutdown; it is started again if it is wanted.
+// kill ends the present life at once, without its clean shutdown; it is started again if it is wanted and not to be held.
 func (p *process) kill(why string) {
 	p.mu.Lock()
 	c := p.child
@@ -174,26 +193,27 @@ func (p *process) run(ctx context.Context) {
 
 // awaitWanted waits until mysqld is wanted and the pause after rapid repeats is over.
 func (p *process) awaitWanted(ctx context.Context) bool {
-	p.mu.Lock()
-	pause := backoff(p.rapid)
-	p.mu.Unlock()
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	elapsed := false
 	for {
 		p.mu.Lock()
-		wanted := p.wanted
+		wanted, left := p.wanted, time.Until(p.notBefore)
 		p.mu.Unlock()
-		if wanted && elapsed && ctx.Err() == nil {
+		if ctx.Err() != nil {
+			return false
+		}
+		if wanted && left <= 0 {
 			return true
+		}
+		timer := time.NewTimer(max(left, 0))
+		elapsed := timer.C
+		if !wanted {
+			elapsed = nil
 		}
 		select {
 		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			elapsed = true
+		case <-elapsed:
 		case <-p.wake:
 		}
+		timer.Stop()
 	}
 }
 
@@ -283,14 +303,22 @@ func (p *process) ended(c *child, logs *mysqldLog) {
 		p.rapid++
 	}
 	pause := backoff(p.rapid)
+	p.notBefore = time.Now().Add(pause)
+	held := p.wanted && p.mustHold()
+	if held {
+		p.wanted = false
+	}
 	p.mu.Unlock()
-	p.log.Info("mysqld ended", "pid", c.pid, "exit", exit, "asked", asked, "pause", pause.String())
+	p.log.Info("mysqld ended", "pid", c.pid, "exit", exit, "asked", asked, "held", held, "pause", pause.String())
 	p.hub.update(func(s *agentapi.Status) {
 		s.Server, s.Process.PID, s.Process.LastExit, s.Process.LoginBlocked = nil, 0, exit, false
 		s.Process.State = agentapi.ProcessStopped
 		if !asked {
 			s.Process.State = agentapi.ProcessCrashed
 			s.Process.Exits++
+		}
+		if held {
+			s.Process.State = agentapi.ProcessHeld
 		}
 	})
 }
@@ -300,6 +328,7 @@ func (p *process) failed(err error) {
 	p.log.Error(err, "Starting mysqld failed")
 	p.mu.Lock()
 	p.rapid = max(p.rapid+1, 2)
+	p.notBefore = time.Now().Add(backoff(p.rapid))
 	p.mu.Unlock()
 	p.hub.update(func(s *agentapi.Status) {
 		s.Process.State, s.Process.PID, s.Process.LastExit = agentapi.ProcessCrashed, 0, strings.TrimSpace(err.Error())

@@ -31,6 +31,11 @@ type session struct {
 	child  *child
 	// appliedQuorum is the generation of the quorum that is in force in this life.
 	appliedQuorum atomic.Int64
+	// mayReceive is true from before the receiver is first started in this life until it is known to have stopped. mysqld
+	// boots without replication, so it begins as false.
+	mayReceive atomic.Bool
+	// open is true from the opening for writes in this life until its end is begun.
+	open atomic.Bool
 }
 
 // attend accompanies one life of mysqld: it opens the sessions, then reads the status until the life ends.
@@ -99,13 +104,17 @@ func isTimeout(err error) bool {
 
 // readStatus reads the server's status and adds what the agent knows.
 func (a *Agent) readStatus(ctx context.Context, s *session) (*agentapi.ServerStatus, error) {
-	// Before the sample: what it shows is from after that quorum came into force.
+	// Before the sample: what it shows is from after that quorum came into force, and from after the receiver's end.
 	applied := s.appliedQuorum.Load()
+	fenced := int64(0)
+	if !s.mayReceive.Load() {
+		fenced = a.state.get().Fenced
+	}
 	status, err := s.server.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	status.AppliedQuorum = applied
+	status.AppliedQuorum, status.FencedEpoch = applied, fenced
 	status.AccountsApplied, status.AccountsError = a.accounts.report()
 	return status, nil
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"syscall"
 	"time"
 
@@ -53,23 +54,23 @@ func (a *Agent) settle(ctx context.Context) bool {
 }
 
 // stopMysqld ends mysqld by the shutdown rule and returns when it has ended, killed where the deadline of ctx leaves no
-// time. It does not start again until begin.
+// time. It does not start again until begin. It says whether nothing can be in the binary log without an acknowledgement.
 //
 // A clean shutdown switches semi-sync off and lets waiting commits through as OK. So SIGTERM needs a proof that nothing
 // waits: super_read_only succeeded and no session waits. Without it mysqld is killed: what it had not acknowledged stays
 // unacknowledged (INV-1).
-func (a *Agent) stopMysqld(ctx context.Context, bound time.Duration) {
+func (a *Agent) stopMysqld(ctx context.Context, bound time.Duration) (clean bool) {
 	s, starting := a.current(), a.hub.peek().Process.State == agentapi.ProcessStarting
-	clean := a.prepareStop(ctx, s, starting, bound)
+	clean = a.prepareStop(ctx, s, starting, bound)
 	c := a.process.halt()
 	if c == nil {
-		return
+		return false
 	}
 	if !clean {
 		a.log.Info("Killing mysqld: a clean shutdown could acknowledge commits that no replica has", "pid", c.pid)
 		c.signal(syscall.SIGKILL)
 		<-c.done
-		return
+		return false
 	}
 	a.log.Info("Stopping mysqld", "pid", c.pid)
 	c.signal(syscall.SIGTERM)
@@ -82,6 +83,7 @@ func (a *Agent) stopMysqld(ctx context.Context, bound time.Duration) {
 		c.signal(syscall.SIGKILL)
 		<-c.done
 	}
+	return true
 }
 
 // prepareStop says whether mysqld may be shut down cleanly, after having made it so where that is possible.
@@ -148,12 +150,18 @@ func (a *Agent) restart(cmd agentapi.Command) (kept bool, err error) {
 	if op := a.hub.peek().Operation; op != nil && op.ID == cmd.OperationID && op.Type == cmd.Type && op.Error == "" {
 		return false, nil
 	}
+	if a.isHeld() {
+		return false, refuse(agentapi.ErrPrecondition, "mysqld is %s: Start starts it as it is, Follow to let it rejoin", agentapi.ProcessHeld)
+	}
 	if err := a.persist(cmd, nil); err != nil {
 		return false, err
 	}
 	a.runOperation(cmd, func(ctx context.Context, progress func(string)) error {
 		progress("stopping mysqld")
-		a.stopMysqld(ctx, a.cfg.FenceBound)
+		if clean := a.stopMysqld(ctx, a.cfg.FenceBound); !clean && a.mustHold() {
+			a.process.held()
+			return errors.New("mysqld had to be killed: what it was writing may be unacknowledged, so it is held")
+		}
 		progress("starting mysqld")
 		a.process.begin()
 		_, err := a.awaitSession(ctx, nil)

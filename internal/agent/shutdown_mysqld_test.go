@@ -57,7 +57,7 @@ func TestStarvedShutdown(t *testing.T) {
 
 	// Both come back; what waited may be there, what was acknowledged must be.
 	primary.Start()
-	s := primary.Await("serving", serving)
+	s := primary.StartHeld()
 	if s.Confirmed || !s.Server.SuperReadOnly || s.Role != agentapi.RolePrimary {
 		t.Fatalf("after the agent's restart: %+v", s)
 	}

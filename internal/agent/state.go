@@ -33,6 +33,14 @@ type state struct {
 	Data        agentapi.DataState `json:"data"`
 	DataError   string             `json:"dataError,omitempty"`
 	Incarnation string             `json:"incarnation,omitempty"`
+	// Fenced is the epoch of the Fence since which nothing is received; 0: none is in force.
+	Fenced int64 `json:"fenced,omitempty"`
+	// WasPrimary and CutTail are as in agentapi.DataStatus.
+	WasPrimary bool   `json:"wasPrimary,omitempty"`
+	CutTail    string `json:"cutTail,omitempty"`
+	// Settled is true when the former primary was made read-only with nothing waiting for acknowledgement: all that its binary
+	// log holds was acknowledged, so there is nothing to cut off.
+	Settled bool `json:"settled,omitempty"`
 	// MadeBy is the operation that made the data directory.
 	MadeBy string `json:"madeBy,omitempty"`
 
@@ -74,6 +82,8 @@ func (s *stateStore) load() error {
 		return err
 	}
 	before := st.Data
+	// A state written before the flag existed: whoever holds the role may have written.
+	st.WasPrimary = st.WasPrimary || st.Role == agentapi.RolePrimary
 	if err := s.reconcile(&st); err != nil {
 		return err
 	}

@@ -13,13 +13,13 @@
 //
 // The new primary had executed u:1-100 when it was opened. The last file of the old one:
 //
-//	     4  format description        marked as in use: mysqld crashed
-//	   127  previous GTIDs            u:1-90
-//	   198  GTID u:91, its events     promoted
-//	  ...
-//	 90210  GTID u:101, its events    the tail begins here: Tail{Offset: 90210, GTIDs: u:101-102}
-//	 90600  GTID u:102, its events
-//	 91000  (an event that mysqld did not write to its end: no part of the tail's copy, and cut off with it)
+//	    4  format description        marked as in use: mysqld crashed
+//	  127  previous GTIDs            u:1-90
+//	  198  GTID u:91, its events     promoted
+//	 ...
+//	90210  GTID u:101, its events    the tail begins here: Tail{Offset: 90210, GTIDs: u:101-102}
+//	90600  GTID u:102, its events
+//	91000  (an event that mysqld did not write to its end: no part of the tail's copy, and cut off with it)
 //
 // WriteTail copies header and tail into a file that mysqlbinlog reads; then the file is truncated to 90210 bytes.
 package binlog

@@ -167,19 +167,22 @@ func WriteTail(to io.Writer, file io.ReaderAt, t Tail) error {
 	return nil
 }
 
-// LastFile returns the path of the newest binary log file by the index that mysqld keeps of them.
+// LastFile returns the path of the newest binary log file by the index that mysqld keeps of them; ErrRefused: it names none.
 func LastFile(dataDir, baseName string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dataDir, baseName+".index"))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", refusef("mysqld keeps no index of binary logs, %s.index", baseName)
+	}
 	if err != nil {
 		return "", fmt.Errorf("read the index of binary logs: %w", err)
 	}
 	lines := strings.Fields(string(text))
 	if len(lines) == 0 {
-		return "", errors.New("read the index of binary logs: it is empty")
+		return "", refusef("the index of binary logs is empty")
 	}
 	name := filepath.Base(lines[len(lines)-1])
 	if !strings.HasPrefix(name, baseName+".") {
-		return "", fmt.Errorf("read the index of binary logs: %q is no binary log", name)
+		return "", refusef("the index of binary logs ends with %q", name)
 	}
 	return filepath.Join(dataDir, name), nil
 }

@@ -17,11 +17,7 @@ func (s *Server) SetReadOnly(ctx context.Context) error {
 
 // SetWritable lets clients write.
 func (s *Server) SetWritable(ctx context.Context) error {
-	return s.execAll(ctx,
-		step{"end offline_mode", "SET GLOBAL offline_mode = OFF"},
-		step{"end super_read_only", "SET GLOBAL super_read_only = OFF"},
-		step{"end read_only", "SET GLOBAL read_only = OFF"},
-	)
+	return s.exec(ctx, "end read-only and offline mode", "SET GLOBAL offline_mode = OFF, GLOBAL super_read_only = OFF, GLOBAL read_only = OFF")
 }
 
 // SetOffline disconnects every session, those of replicas included, and admits no new one but the agent's.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/porpoise-dev/porpoise/internal/gtid"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
@@ -63,6 +64,32 @@ func (s *Server) Channel(ctx context.Context) (*Channel, error) {
 	return c, nil
 }
 
+// MovesTo says whether the channel differs from a source in the host and port alone, so that MoveSource leads there.
+func (c *Channel) MovesTo(src Source) bool {
+	at := c.Source
+	at.Host, at.Port = src.Host, src.Port
+	return c.Exact && at == src
+}
+
+// MoveSource points a channel at another host while its applier works on: the relay logs stay, with what is received and not
+// applied. The receiver must be stopped. It refuses where the applier does not run: mysqld would delete the relay logs then.
+// (Were the applier to fail between the two statements, what is lost here the new source still has: it was promoted for
+// holding all that was acknowledged.)
+func (s *Server) MoveSource(ctx context.Context, src Source) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	var applier string
+	if err := s.command.QueryRowContext(ctx, "SELECT SERVICE_STATE FROM performance_schema.replication_applier_status WHERE CHANNEL_NAME = ''").Scan(&applier); err != nil {
+		return fmt.Errorf("read the applier's state: %w", err)
+	}
+	if applier != "ON" {
+		return fmt.Errorf("move the replication source to %s: the applier is %s, so received transactions could be lost", src.Host, applier)
+	}
+	// Named SOURCE_AUTO_POSITION is refused with a running applier (3081); a change of host resets the heartbeat period.
+	return s.exec(ctx, "move the replication source to "+src.Host, fmt.Sprintf(
+		"CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %d, SOURCE_HEARTBEAT_PERIOD = %g", Literal(src.Host), src.Port, sourceHeartbeat))
+}
+
 // ChangeSource points the default channel at a source. Both threads must be stopped, and everything received applied:
 // it deletes the relay logs.
 func (s *Server) ChangeSource(ctx context.Context, src Source) error {
@@ -89,10 +116,114 @@ func (s *Server) StartReceiver(ctx context.Context) error {
 	return s.exec(ctx, "start the receiver", "START REPLICA IO_THREAD")
 }
 
-// StopReceiver stops receiving; afterwards nothing is acknowledged any more. It takes about 2 s while the receiver
-// connects to a source that does not answer.
+// receiverPoll is how often the end of the receiver is looked for: it takes a few milliseconds.
+const receiverPoll = time.Millisecond
+
+// HaltReceiver ends receiving: when it returns nothing is received or acknowledged any more. A receiver that is connecting
+// may live on for as long as its attempt takes (2 s where the source does not answer), but it has been killed: it asks
+// before everything that it does with a connection (handle_slave_io in the server's rpl_replica.cc).
+func (s *Server) HaltReceiver(ctx context.Context) error {
+	return s.endReceiver(ctx, func(state string) bool { return state != "ON" })
+}
+
+// StopReceiver is HaltReceiver that waits for the thread's end: before that it cannot be started again. STOP REPLICA would
+// begin an attempt's 2 seconds anew.
 func (s *Server) StopReceiver(ctx context.Context) error {
-	return s.exec(ctx, "stop the receiver", "STOP REPLICA IO_THREAD")
+	return s.endReceiver(ctx, func(state string) bool { return state == "OFF" })
+}
+
+func (s *Server) endReceiver(ctx context.Context, ended func(state string) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	var id sql.NullInt64
+	err := s.command.QueryRowContext(ctx,
+		"SELECT MAX(PROCESSLIST_ID) FROM performance_schema.threads WHERE NAME = 'thread/sql/replica_io'").Scan(&id)
+	if err != nil {
+		return fmt.Errorf("find the receiver: %w", err)
+	}
+	if id.Valid {
+		if err := s.kill(ctx, []int64{id.Int64}); err != nil {
+			return err
+		}
+	}
+	for {
+		var state string
+		err := s.command.QueryRowContext(ctx, "SELECT SERVICE_STATE FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''").Scan(&state)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("stop the receiver: %w", err)
+		}
+		if ended(state) {
+			return nil
+		}
+		select {
+		case <-time.After(receiverPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("stop the receiver: it is still %s: %w", state, ctx.Err())
+		}
+	}
+}
+
+// Progress is how far the applier is.
+type Progress struct {
+	Received, Executed gtid.Set
+	ApplierOn          bool
+	ApplierErrno       int
+	ApplierError       string
+}
+
+// Left is what was received and is not applied.
+func (p *Progress) Left() gtid.Set { return p.Received.Subtract(p.Executed) }
+
+const progressQuery = `SELECT s.RECEIVED_TRANSACTION_SET, a.SERVICE_STATE FROM performance_schema.replication_connection_status s
+ JOIN performance_schema.replication_applier_status a USING (CHANNEL_NAME) WHERE s.CHANNEL_NAME = ''`
+
+// Progress reads it, what is executed last; nil: there is no channel.
+func (s *Server) Progress(ctx context.Context) (*Progress, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	var received, executed, applier string
+	err := s.command.QueryRowContext(ctx, progressQuery).Scan(&received, &applier)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was received: %w", err)
+	}
+	p := &Progress{ApplierOn: applier == "ON"}
+	if err := s.command.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&executed); err != nil {
+		return nil, fmt.Errorf("read what is executed: %w", err)
+	}
+	if p.Received, err = gtid.Parse(received); err != nil {
+		return nil, fmt.Errorf("received set: %w", err)
+	}
+	if p.Executed, err = gtid.Parse(executed); err != nil {
+		return nil, fmt.Errorf("executed set: %w", err)
+	}
+	if p.Left().IsEmpty() {
+		return p, nil
+	}
+	conn, err := s.command.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the applier's errors: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	p.ApplierErrno, p.ApplierError, err = readApplierError(ctx, conn)
+	return p, err
+}
+
+// AwaitExecuted waits until a set is executed, or the bound (at most some seconds) is over; which of the two, Progress tells.
+func (s *Server) AwaitExecuted(ctx context.Context, set gtid.Set, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound+statementTimeout)
+	defer cancel()
+	var timedOut bool
+	err := s.command.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET("+Literal(set.String())+fmt.Sprintf(", %.3f)", bound.Seconds())).Scan(&timedOut)
+	if err != nil {
+		return fmt.Errorf("wait for the applier: %w", err)
+	}
+	return nil
 }
 
 // StopApplier stops applying between transactions. With sourceLost the relay log may end within a transaction, for whose

@@ -12,11 +12,9 @@ func (s *Server) SetSourceAcks(ctx context.Context, acks int32) error {
 	if acks == 0 {
 		return s.exec(ctx, "switch source semi-sync off", "SET GLOBAL rpl_semi_sync_source_enabled = OFF")
 	}
-	// The count first: between the two statements nothing may commit with fewer acknowledgements.
-	return s.execAll(ctx,
-		step{"set the number of acknowledgements", fmt.Sprintf("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = %d", acks)},
-		step{"switch source semi-sync on", "SET GLOBAL rpl_semi_sync_source_enabled = ON"},
-	)
+	// The count first: in between nothing may commit with fewer acknowledgements.
+	return s.exec(ctx, "make commits wait for acknowledgements",
+		fmt.Sprintf("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = %d, GLOBAL rpl_semi_sync_source_enabled = ON", acks))
 }
 
 // ReplicaSemiSync says whether this server acknowledges as a replica (from its receiver's next connect).
@@ -40,10 +38,7 @@ func (s *Server) SetReplicaSemiSync(ctx context.Context, on bool) error {
 
 // SetDurable makes each commit durable by itself, as a primary's must be.
 func (s *Server) SetDurable(ctx context.Context) error {
-	return s.execAll(ctx,
-		step{"set sync_binlog", "SET GLOBAL sync_binlog = 1"},
-		step{"set innodb_flush_log_at_trx_commit", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"},
-	)
+	return s.exec(ctx, "make commits durable", "SET GLOBAL sync_binlog = 1, GLOBAL innodb_flush_log_at_trx_commit = 1")
 }
 
 // dumpsQuery finds sessions that stream the binary log with semi-sync, and the server_uuid of their replica: a receiver

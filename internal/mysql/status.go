@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
@@ -16,7 +18,7 @@ import (
 const statusTimeout = 2 * time.Second
 
 const variablesQuery = `SELECT @@GLOBAL.super_read_only, @@GLOBAL.read_only, @@GLOBAL.offline_mode,
- @@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count`
+ @@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count, @@GLOBAL.gtid_owned`
 
 const gtidQuery = "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged"
 
@@ -39,7 +41,7 @@ const applierQuery = `SELECT LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE, 0e0 FROM per
  FROM performance_schema.replication_applier_status_by_worker WHERE CHANNEL_NAME = ''`
 
 // Status reads everything that agentapi.ServerStatus holds except what the agent itself knows (accounts).
-// The executed set is read last. So what was received is either in it or was not applied yet, and whoever sees a
+// The executed set is read last, and what is being committed before it. So what was received is either in it or was not applied yet, and whoever sees a
 // setting (read-only, acknowledgements to wait for) sees an executed set from after it took effect.
 func (s *Server) Status(ctx context.Context) (*agentapi.ServerStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -63,8 +65,41 @@ func (s *Server) Status(ctx context.Context) (*agentapi.ServerStatus, error) {
 }
 
 func readVariables(ctx context.Context, conn *sql.Conn, status *agentapi.ServerStatus) error {
-	return conn.QueryRowContext(ctx, variablesQuery).Scan(&status.SuperReadOnly, &status.ReadOnly, &status.OfflineMode,
-		&status.SemiSync.SourceEnabled, &status.SemiSync.WaitForReplicaCount)
+	var owned string
+	err := conn.QueryRowContext(ctx, variablesQuery).Scan(&status.SuperReadOnly, &status.ReadOnly, &status.OfflineMode,
+		&status.SemiSync.SourceEnabled, &status.SemiSync.WaitForReplicaCount, &owned)
+	if err != nil {
+		return err
+	}
+	if status.GTIDOwned, err = parseOwned(owned); err != nil {
+		return fmt.Errorf("gtid_owned: %w", err)
+	}
+	return nil
+}
+
+var (
+	uuidPattern  = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	ownerPattern = regexp.MustCompile(`#\d+`)
+)
+
+// parseOwned reads gtid_owned: UUID, tag if there is one, then each number with the session that owns it, like
+// UUID:3#96:2#97UUID:tag:1#95. Nothing stands between the parts, so an owner ends where the next UUID begins.
+func parseOwned(text string) (gtid.Set, error) {
+	starts := uuidPattern.FindAllStringIndex(text, -1)
+	parts := make([]string, 0, len(starts))
+	for i, at := range starts {
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		numbers := ownerPattern.ReplaceAllString(text[at[1]:end], "")
+		parts = append(parts, text[at[0]:at[1]]+strings.TrimRight(numbers, ", \n"))
+	}
+	set, err := gtid.Parse(strings.Join(parts, ","))
+	if err == nil && set.IsEmpty() && text != "" {
+		return gtid.Set{}, fmt.Errorf("%q names no transaction", text)
+	}
+	return set, err
 }
 
 func readGTIDs(ctx context.Context, conn *sql.Conn, status *agentapi.ServerStatus) error {
@@ -123,6 +158,15 @@ func readReplication(ctx context.Context, conn *sql.Conn, status *agentapi.Serve
 	}
 	status.Replication = r
 	return readApplier(ctx, conn, r, queued)
+}
+
+// readApplierError reads the applier's first error; 0: none.
+func readApplierError(ctx context.Context, conn *sql.Conn) (errno int, message string, err error) {
+	r := &agentapi.ReplicationStatus{}
+	if err := readApplier(ctx, conn, r, 0); err != nil {
+		return 0, "", fmt.Errorf("read the applier's errors: %w", err)
+	}
+	return r.ApplierErrno, r.ApplierError, nil
 }
 
 // readApplier reads errors and lag. The lag is the age of the oldest transaction being applied, or of the last queued one

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/gtid"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
@@ -189,4 +190,43 @@ func (i *Instance) SetQuorum(quorum *agentapi.Quorum) {
 	cmd := i.c.Command(agentapi.CommandSetQuorum)
 	cmd.Quorum = quorum
 	i.do(cmd)
+}
+
+// StartHeld waits until mysqld is held, has it started as it is, and waits until it runs.
+func (i *Instance) StartHeld() agentapi.Status {
+	i.c.T.Helper()
+	i.AwaitHeld()
+	i.do(i.c.Command(agentapi.CommandStart))
+	return i.Await("mysqld runs", func(s agentapi.Status) bool { return s.Process.State == agentapi.ProcessRunning && s.Server != nil })
+}
+
+// AwaitHeld waits until mysqld is held.
+func (i *Instance) AwaitHeld() agentapi.Status {
+	i.c.T.Helper()
+	return i.Await("mysqld is held", func(s agentapi.Status) bool { return s.Process.State == agentapi.ProcessHeld })
+}
+
+// Fence fences it.
+func (i *Instance) Fence() {
+	i.c.T.Helper()
+	i.do(i.c.Command(agentapi.CommandFence))
+}
+
+// Rejoin makes it follow a primary that had executed a set when it was opened, however it is now: a held mysqld is cut and
+// started by the first Follow, and follows by the last.
+func (i *Instance) Rejoin(primary *Instance, quorum *agentapi.Quorum, promoted *gtid.Set) {
+	i.c.T.Helper()
+	cmd := i.c.Command(agentapi.CommandFollow)
+	cmd.Primary, cmd.Quorum, cmd.PromotedGTIDSet = primary.Peer(), quorum, promoted
+	deadline := time.Now().Add(Deadline)
+	for {
+		i.do(cmd)
+		if s := i.Status(); s.Confirmed && s.Server != nil && s.Server.Replication != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			i.c.T.Fatalf("%s: Follow does not lead to replication", i.Config.Instance)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
 }

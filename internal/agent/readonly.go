@@ -23,7 +23,7 @@ func (a *Agent) makeReadOnly(ctx context.Context, s *session, bound time.Duratio
 		if err == nil {
 			status, statusErr := s.server.Status(ctx)
 			if statusErr == nil && status.SuperReadOnly && status.SemiSync.WaitSessions == 0 {
-				return nil
+				return a.settled(s)
 			}
 			err = errors.Join(statusErr, errStarved)
 		}
@@ -40,16 +40,25 @@ func (a *Agent) makeReadOnly(ctx context.Context, s *session, bound time.Duratio
 	}
 }
 
-// fence makes sure that this instance takes no writes and nobody stays connected who believes that it does. If it cannot
-// be made read-only it is killed, never shut down while commits wait (INV-1); it then boots read-only.
-func (a *Agent) fence(ctx context.Context, s *session, bound time.Duration) error {
+// settled records that all that an open primary has written was acknowledged. A mysqld that was not open in this life may
+// still hold what an earlier one left behind.
+func (a *Agent) settled(s *session) error {
+	if !s.open.Swap(false) {
+		return nil
+	}
+	return a.state.update(func(s *state) { s.Settled = true })
+}
+
+// endWrites makes sure that this instance takes no writes and nobody stays connected who believes that it does. If it cannot
+// be made read-only it is killed, never shut down while commits wait (INV-1); it is then held, or boots read-only.
+func (a *Agent) endWrites(ctx context.Context, s *session, bound time.Duration) error {
 	status, err := s.server.Status(ctx)
 	if err == nil && status.SuperReadOnly && !status.SemiSync.SourceEnabled {
 		return nil
 	}
 	if err := a.makeReadOnly(ctx, s, bound); err != nil {
 		a.process.kill("it could not be made read-only: " + err.Error())
-		return fmt.Errorf("mysqld was killed, since it could not be made read-only (%w); it boots read-only, send the command again", err)
+		return fmt.Errorf("mysqld was killed, since it could not be made read-only (%w); send the command again", err)
 	}
 	// Read-only has succeeded and nothing waits: nobody is released by this. A replica's applier would wait with it on.
 	if err := s.server.SetSourceAcks(ctx, 0); err != nil {
@@ -72,7 +81,7 @@ func (a *Agent) demote(ctx context.Context, cmd agentapi.Command) error {
 		}
 		return nil
 	}
-	if err := a.fence(ctx, s, a.cfg.FenceBound); err != nil {
+	if err := a.endWrites(ctx, s, a.cfg.FenceBound); err != nil {
 		a.log.Info("Demoted by killing mysqld", "reason", err.Error())
 	}
 	return nil
