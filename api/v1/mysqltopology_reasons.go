@@ -13,8 +13,8 @@ const (
 	TopologyWaitingForInstances = "WaitingForInstances"
 	// TopologyInitializing: Bootstrapping; the first primary's data directory is being made.
 	TopologyInitializing = "Initializing"
-	// TopologyPromoting: Bootstrapping; the first primary is being opened.
-	TopologyPromoting = "Promoting"
+	// TopologyOpening: Bootstrapping or Promoting; the new primary applies what it received and is being opened.
+	TopologyOpening = "Opening"
 	// TopologyWaitingForMembers: Bootstrapping or Stable before clients were ever let in: fewer members than wanted acks.
 	TopologyWaitingForMembers = "WaitingForMembers"
 
@@ -40,6 +40,20 @@ const (
 	// TopologyResuming: Recovering; the primary is being reopened.
 	TopologyResuming = "Resuming"
 
+	// TopologyFencingMembers: Fencing; members are being told to receive nothing more, the message says who is waited for.
+	TopologyFencingMembers = "FencingMembers"
+	// TopologyFailoversCapped: Recovering; too many failovers in a short time, so the primary is brought back in place.
+	TopologyFailoversCapped = "FailoversCapped"
+	// TopologyRolledBack: Recovering; a failover or switchover was given up in a new epoch, the primary stays.
+	TopologyRolledBack = "RolledBack"
+	// TopologyDrainingPrimary: Draining; the primary ends its writes.
+	TopologyDrainingPrimary = "DrainingPrimary"
+
+	// TopologyMembersLost: Blocked; the primary is lost, and so many members lost their data that acknowledged commits may be
+	// lost. A person can accept that.
+	TopologyMembersLost = "MembersLost"
+	// TopologyNoCandidate: Blocked; enough members were fenced, and none that holds everything can be primary.
+	TopologyNoCandidate = "NoCandidate"
 	// TopologyForeignVolume: Blocked; a volume holds data of another cluster.
 	TopologyForeignVolume = "ForeignVolume"
 	// TopologyPrimaryDataLost: Blocked; the primary came back with another data directory.

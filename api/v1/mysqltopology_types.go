@@ -69,14 +69,106 @@ type MySQLTopologySpec struct {
 	// +optional
 	Restarting string `json:"restarting,omitempty"`
 
+	// Switchover asks for another primary while the present one serves. One request is carried out or refused once.
+	// +optional
+	Switchover *SwitchoverRequest `json:"switchover,omitempty"`
+
+	// AcceptDataLoss says that a failover is to go on though acknowledged commits may be lost by it. It counts for one failover.
+	// +optional
+	AcceptDataLoss *DataLossAcceptance `json:"acceptDataLoss,omitempty"`
+
+	// Failover says when a lost primary is replaced.
+	// +optional
+	Failover TopologyFailover `json:"failover,omitempty"`
+
 	// Suspend makes the topology lane observe but not act.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
 
+// SwitchoverRequest asks for another primary.
+type SwitchoverRequest struct {
+	// ID tells requests apart.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	ID string `json:"id"`
+
+	// To is the instance that is to be primary; empty: the one that fits best.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	To string `json:"to,omitempty"`
+}
+
+// DataLossAcceptance says who accepts the loss of acknowledged commits.
+type DataLossAcceptance struct {
+	// ID tells acceptances apart.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	ID string `json:"id"`
+
+	// By is who accepts it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	By string `json:"by"`
+
+	// At is when.
+	// +required
+	At metav1.Time `json:"at"`
+}
+
+// SwitchoverState says how far a request is.
+//
+// +kubebuilder:validation:Enum=Running;Done;Refused;RolledBack
+type SwitchoverState string
+
+const (
+	// SwitchoverRunning means: writes are being handed over.
+	SwitchoverRunning SwitchoverState = "Running"
+	// SwitchoverDone means: another instance is primary.
+	SwitchoverDone SwitchoverState = "Done"
+	// SwitchoverRefused means: nothing was done, the message says why.
+	SwitchoverRefused SwitchoverState = "Refused"
+	// SwitchoverRolledBack means: it was given up, and the former primary is primary again.
+	SwitchoverRolledBack SwitchoverState = "RolledBack"
+)
+
+// SwitchoverStatus is what became of the last request.
+type SwitchoverStatus struct {
+	// ID of the request.
+	ID string `json:"id"`
+
+	// State of the request.
+	State SwitchoverState `json:"state"`
+
+	// Message for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// TopologyFailover says when a lost primary is replaced.
+type TopologyFailover struct {
+	// Manual is true when the operator is not to do so by itself: a lost primary is brought back in place.
+	// +optional
+	Manual bool `json:"manual,omitempty"`
+
+	// HoldErrant is true when an instance with transactions of its own is to be left for a person; else they are saved and
+	// the instance is rebuilt.
+	// +optional
+	HoldErrant bool `json:"holdErrant,omitempty"`
+
+	// MaxFailovers within ten minutes; after that the primary is brought back in place. 0: the default, 5.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	MaxFailovers int32 `json:"maxFailovers,omitempty"`
+}
+
 // TopologyPhase is the phase of the topology's state machine.
 //
-// +kubebuilder:validation:Enum=Bootstrapping;Stable;Recovering;Blocked
+// +kubebuilder:validation:Enum=Bootstrapping;Stable;Draining;Fencing;Promoting;Recovering;Blocked
 type TopologyPhase string
 
 const (
@@ -84,7 +176,14 @@ const (
 	TopologyBootstrapping TopologyPhase = "Bootstrapping"
 	// TopologyStable means: there is a primary.
 	TopologyStable TopologyPhase = "Stable"
-	// TopologyRecovering means: the primary's mysqld ended and it is being brought back in place.
+	// TopologyDraining means: a switchover; the primary ends its writes, and the target is to have received and applied all.
+	TopologyDraining TopologyPhase = "Draining"
+	// TopologyFencing means: the primary is lost; the others stop receiving, so that it can acknowledge nothing more, and
+	// then show what they hold. Nobody is primary in such an epoch; status.primary still names the one that was.
+	TopologyFencing TopologyPhase = "Fencing"
+	// TopologyPromoting means: another primary was chosen and is being opened.
+	TopologyPromoting TopologyPhase = "Promoting"
+	// TopologyRecovering means: the primary does not take writes and is being brought back in place.
 	TopologyRecovering TopologyPhase = "Recovering"
 	// TopologyBlocked means: going on would risk data; reason and message say what is missing.
 	TopologyBlocked TopologyPhase = "Blocked"
@@ -115,7 +214,8 @@ type MySQLTopologyStatus struct {
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// Primary is the instance that may take writes in this epoch; empty: none yet.
+	// Primary is the instance that may take writes in this epoch, or, in phases Fencing and Draining, that was the last to
+	// take any; empty: none yet.
 	// +optional
 	Primary string `json:"primary,omitempty"`
 
@@ -140,6 +240,14 @@ type MySQLTopologyStatus struct {
 	// Operation is the one in progress; absent: none.
 	// +optional
 	Operation *TopologyOperation `json:"operation,omitempty"`
+
+	// Switchover is what became of the last request.
+	// +optional
+	Switchover *SwitchoverStatus `json:"switchover,omitempty"`
+
+	// AcceptedDataLoss is the last acceptance that was made use of.
+	// +optional
+	AcceptedDataLoss *DataLossAcceptance `json:"acceptedDataLoss,omitempty"`
 
 	// Instances are the observed instances, by name.
 	// +optional
@@ -169,7 +277,23 @@ type EpochRecord struct {
 
 	// PromotedAt is when the record was made.
 	PromotedAt metav1.Time `json:"promotedAt"`
+
+	// Cause of the change; empty: it was not a change from another primary.
+	// +optional
+	Cause PromotionCause `json:"cause,omitempty"`
 }
+
+// PromotionCause says why a primary took the place of another one.
+//
+// +kubebuilder:validation:Enum=Failover;Switchover
+type PromotionCause string
+
+const (
+	// CauseFailover means: the primary before was lost.
+	CauseFailover PromotionCause = "Failover"
+	// CauseSwitchover means: it was asked for.
+	CauseSwitchover PromotionCause = "Switchover"
+)
 
 // Quorum is what must be assumed of acknowledgements: adding a member or lowering requiredAcks is recorded before it is
 // done, removing or raising after (INV-4).
@@ -207,6 +331,10 @@ const (
 	OperationBootstrap OperationType = "Bootstrap"
 	// OperationResume brings a crashed primary back in place.
 	OperationResume OperationType = "Resume"
+	// OperationFailover puts another primary in the place of a lost one.
+	OperationFailover OperationType = "Failover"
+	// OperationSwitchover puts another primary in the place of one that serves.
+	OperationSwitchover OperationType = "Switchover"
 )
 
 // TopologyOperation is the operation in progress.

@@ -124,6 +124,9 @@ func (s *scope) wait(context.Context) (outcome, error) {
 	if s.recorded {
 		return again, nil
 	}
+	if after := s.decision.RecheckAfter; after > 0 && (s.after == 0 || after < s.after) {
+		s.after = after
+	}
 	awaited := s.decision.WaitsForProgress
 	if name := s.decision.NeedsSampleOf; name != "" {
 		// Only this one, so that it is sampled after the others were.

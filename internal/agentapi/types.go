@@ -98,8 +98,13 @@ const (
 	// final in documents whose ServerStatus.FencedEpoch is that epoch. A mysqld that does not run is fenced by nature: it
 	// boots without replication. Refused by a primary: it is to be demoted.
 	CommandFence CommandType = "Fence"
+	// CommandRebuild makes the data directory anew as a copy of Donor's though it holds data, and starts mysqld on it,
+	// read-only, as another incarnation. The transactions of Quarantine, which nobody else has, are saved first, readable by
+	// mysqlbinlog; while they cannot be saved nothing is destroyed (INV-9). Refused by the primary of its epoch. Runs on after the answer.
+	CommandRebuild CommandType = "Rebuild"
 	// CommandStart starts a mysqld that is ProcessHeld, read-only, as it is: what its binary log holds without an
-	// acknowledgement becomes visible. Where mysqld runs already nothing happens.
+	// acknowledgement becomes visible. Where mysqld runs already nothing happens. In a higher epoch the role goes, also a
+	// primary's: it is opened by Promote alone.
 	CommandStart CommandType = "Start"
 )
 
@@ -126,6 +131,8 @@ type Command struct {
 	// former primary that is ProcessHeld rejoin: what its binary log holds beyond it was never acknowledged, and is saved and
 	// cut off before mysqld starts.
 	PromotedGTIDSet *gtid.Set `json:"promotedGTIDSet,omitempty"`
+	// Quarantine is what Rebuild saves before it destroys; absent: nothing that others lack is there.
+	Quarantine *gtid.Set `json:"quarantine,omitempty"`
 }
 
 // ErrorCode classifies a refusal.
@@ -215,6 +222,8 @@ type Status struct {
 	Role      Role    `json:"role,omitempty"`
 	Primary   string  `json:"primary,omitempty"`
 	Quorum    *Quorum `json:"quorum,omitempty"`
+	// PrimaryEpoch is the epoch in which Primary was named; it is lower than Epoch while nobody is primary in Epoch.
+	PrimaryEpoch int64 `json:"primaryEpoch,omitempty"`
 	// Confirmed is true once a manager of this life of the agent has confirmed Role by a command. Readiness needs it.
 	Confirmed bool `json:"confirmed"`
 
@@ -245,6 +254,8 @@ type DataStatus struct {
 	WasPrimary bool `json:"wasPrimary,omitempty"`
 	// CutTail tells of the last cut: how many transactions were cut off, and the file that they were saved in; empty: none.
 	CutTail string `json:"cutTail,omitempty"`
+	// Quarantined tells of the transactions that the last Rebuild saved: how many, and the file; empty: none.
+	Quarantined string `json:"quarantined,omitempty"`
 }
 
 // ProcessStatus describes mysqld.

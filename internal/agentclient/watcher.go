@@ -31,6 +31,8 @@ type Observation struct {
 	ExecutedSince time.Time
 	// ReceivedAt is when Status was received.
 	ReceivedAt time.Time
+	// SilentSince is as in topology.Instance.
+	SilentSince time.Time
 	// Err is why the last attempt failed; nil while the stream is up.
 	Err error
 }
@@ -60,6 +62,7 @@ type watcher struct {
 func startWatcher(ctx context.Context, c *client, notify func(Kind)) *watcher {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{client: c, notify: notify, cancel: cancel, now: time.Now}
+	w.obs.SilentSince = w.now().Add(StaleAfter)
 	w.expiry = time.AfterFunc(StaleAfter, w.expire)
 	go w.run(ctx)
 	return w
@@ -76,7 +79,7 @@ func (w *watcher) observe() Observation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.obs.Status != nil && w.now().Sub(w.obs.ReceivedAt) >= StaleAfter {
-		return Observation{Err: errSilent}
+		return Observation{SilentSince: w.obs.ReceivedAt, Err: errSilent}
 	}
 	return w.obs
 }
@@ -163,8 +166,11 @@ func causeOf(ctx context.Context, err error) error {
 // lost makes the instance unknown.
 func (w *watcher) lost(err error) {
 	w.mu.Lock()
-	changed := w.obs.Status != nil
-	w.obs = Observation{Err: err}
+	changed, since := w.obs.Status != nil, w.obs.SilentSince
+	if changed {
+		since = w.now()
+	}
+	w.obs = Observation{SilentSince: since, Err: err}
 	w.mu.Unlock()
 	if changed {
 		w.notify(Event)

@@ -5,19 +5,21 @@ import (
 	"strings"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
 	"github.com/porpoise-dev/porpoise/internal/topology"
 )
 
 // adoption is what the volumes tell when they know more than the record: it was lost, or an older one was restored.
 type adoption struct {
-	// kept is true when some wanted instance's volume holds complete data of this cluster.
+	// kept is true when some instance's volume holds complete data of this cluster.
 	kept bool
 	// highest epoch that an agent of this cluster knows.
 	highest int64
 	// waits names the instances that must still be heard, or whose mysqld must still start.
 	waits []string
-	// candidates are the instances that agents of the highest epoch name as primary.
+	// candidates are the instances that agents name as primary of the highest epoch that had one.
 	candidates []string
+	named      int64
 	// quorum is the pessimistic union of what agents of the highest epoch hold, and of the record.
 	quorum v1.Quorum
 }
@@ -25,7 +27,8 @@ type adoption struct {
 // planAdoption reads the volumes.
 func planAdoption(v *view) adoption {
 	var a adoption
-	for _, i := range v.wanted() {
+	for k := range v.snap.Instances {
+		i := &v.snap.Instances[k]
 		if !v.ours(i) {
 			continue
 		}
@@ -36,11 +39,13 @@ func planAdoption(v *view) adoption {
 		return a
 	}
 	a.quorum = v.recorded()
-	for _, i := range v.wanted() {
+	for k := range v.snap.Instances {
+		i := &v.snap.Instances[k]
 		switch {
+		case !i.Wanted && !i.Answers() && !i.Pod.MayRun():
 		case !i.Answers() || i.MakesData() == topology.True:
 			a.waits = append(a.waits, i.Name)
-		case v.ours(i) && i.Status.Epoch == a.highest:
+		case v.ours(i):
 			a.add(i)
 		}
 	}
@@ -55,12 +60,16 @@ func planAdoption(v *view) adoption {
 	return a
 }
 
-// add joins what one agent of the highest epoch knows.
+// add joins what one agent knows: the primary by the highest epoch that had one, the quorum by those of the highest epoch.
 func (a *adoption) add(i *topology.Instance) {
-	if i.Status.Primary != "" {
-		a.candidates = append(a.candidates, i.Status.Primary)
+	st := i.Status
+	if st.Primary != "" && st.PrimaryEpoch >= a.named {
+		if st.PrimaryEpoch > a.named {
+			a.named, a.candidates = st.PrimaryEpoch, nil
+		}
+		a.candidates = append(a.candidates, st.Primary)
 	}
-	if i.Status.Quorum == nil {
+	if st.Quorum == nil || st.Epoch < a.highest {
 		return
 	}
 	q := fromWire(*i.Status.Quorum)
@@ -83,17 +92,20 @@ func (a adoption) ready() bool { return a.kept && len(a.waits) == 0 && len(a.can
 // ambiguous says whether all were heard and they do not agree on one primary.
 func (a adoption) ambiguous() bool { return a.kept && len(a.waits) == 0 && len(a.candidates) != 1 }
 
+// adoptionGap is how far the epoch of a record that is made anew lies above all that is known: the lost record may have been
+// ahead of every agent, and commands of its last epochs may still be under way.
+const adoptionGap = 1000
+
 // recordAdoption makes the record anew from the volumes, in an epoch above all that is known (INV-3).
 func recordAdoption(v *view, d *Decision) {
 	a := v.adopt
 	name := a.candidates[0]
 	p := v.snap.Instance(name)
 	rec := &d.Record
-	rec.Epoch = max(rec.Epoch, a.highest) + 1
+	rec.Epoch = max(rec.Epoch, a.highest) + adoptionGap
 	rec.Primary = name
 	rec.Routed = false
 	quorum := withGeneration(a.quorum, a.quorum.Generation+1)
-	quorum.Members = slices.DeleteFunc(slices.Clone(quorum.Members), func(m v1.QuorumMember) bool { return m.Name == name })
 	rec.Quorum = &quorum
 	rec.Operation = v.operation(v1.OperationResume, name, rec.Epoch)
 	d.Evidence = append(d.Evidence, "every wanted instance answered; agents of epoch "+itoa(a.highest)+" name "+name+" as primary")
@@ -102,10 +114,25 @@ func recordAdoption(v *view, d *Decision) {
 		rec.History = appendHistory(rec.History, v1.EpochRecord{Epoch: rec.Epoch, Instance: name, ServerUUID: "unknown", PromotedAt: v.timestamp()})
 		return
 	}
+	holds, _ := p.Holds()
 	rec.History = appendHistory(rec.History, v1.EpochRecord{
 		Epoch: rec.Epoch, Instance: name, ServerUUID: p.Status.Data.ServerUUID, Incarnation: p.Status.Data.Incarnation,
-		PromotedGTIDSet: p.Status.Server.GTIDExecuted.String(), PromotedAt: v.timestamp(),
+		PromotedGTIDSet: holds.String(), PromotedAt: v.timestamp(),
 	})
+}
+
+// startAdopted lets mysqld of the one that is to be adopted start, read-only, when nothing else is waited for: what it
+// executed is to be recorded. It is told in its own epoch, since there is no record yet of a later one.
+func startAdopted(v *view, d *Decision) {
+	a := v.adopt
+	if len(a.candidates) != 1 || len(a.waits) != 1 || a.waits[0] != a.candidates[0] {
+		return
+	}
+	if p := v.snap.Instance(a.candidates[0]); p.Held() == topology.True {
+		c := agentapi.Command{Type: agentapi.CommandStart, ClusterID: v.snap.Spec.ClusterID, Epoch: p.Status.Epoch}
+		c.OperationID = operationID(p, c)
+		d.Actions = append(d.Actions, Action{Instance: p.Name, Command: c, Why: "what it executed is to be recorded"})
+	}
 }
 
 // list joins names for a message.

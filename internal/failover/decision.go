@@ -1,6 +1,8 @@
 package failover
 
 import (
+	"time"
+
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
 )
@@ -22,6 +24,8 @@ type Decision struct {
 	// NeedsSampleOf names an instance whose status must be sampled anew before more can be said (the replica must be
 	// sampled before the primary for an errant transaction to be believed); empty: none.
 	NeedsSampleOf string
+	// RecheckAfter is when the same facts may give another decision, since it depends on time; 0: they do not.
+	RecheckAfter time.Duration
 	// Readers are the instances that should serve reads: replicas that follow, else the open primary.
 	Readers []string
 }
@@ -34,4 +38,11 @@ type Action struct {
 	Command agentapi.Command
 	// Why in a line, for the log.
 	Why string
+}
+
+// recheck asks for another decision after a while.
+func (d *Decision) recheck(after time.Duration) {
+	if after = max(after, time.Millisecond); d.RecheckAfter == 0 || after < d.RecheckAfter {
+		d.RecheckAfter = after
+	}
 }

@@ -25,6 +25,7 @@ func TestStoredQuorumIsSetAgain(t *testing.T) {
 // TestBlockedIsLeftOnEvidenceOnly: the witness that holds more than the primary falls silent; the primary stays closed.
 func TestBlockedIsLeftOnEvidenceOnly(t *testing.T) {
 	s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+	s.spec.Failover.Manual = true
 	s.settle()
 	hear := func(name string, change func(*agentapi.Status)) {
 		s.clock = s.clock.Add(1000)
@@ -54,14 +55,14 @@ func TestBlockedIsLeftOnEvidenceOnly(t *testing.T) {
 	hear("orders-0", lost)
 	plan(v1.TopologyBlocked)
 	message := s.record.Message
-	s.manager.Lose("orders-1")
-	s.manager.Lose("orders-2")
+	s.manager.Lose("orders-1", s.clock)
+	s.manager.Lose("orders-2", s.clock)
 	hear("orders-0", lost)
 	plan(v1.TopologyBlocked)
 	s.spec.Suspend = true
 	plan(v1.TopologyBlocked)
 	s.spec.Suspend = false
-	s.manager.Lose("orders-0")
+	s.manager.Lose("orders-0", s.clock)
 	plan(v1.TopologyBlocked)
 	if s.record.Message != message {
 		t.Errorf("the message forgets who held more: %q", s.record.Message)

@@ -49,6 +49,28 @@ const (
 	writesBlocked    Guard = "writes blocked"
 	allServe         Guard = "all serve"
 	bootstrapRuns    Guard = "bootstrap in progress"
+	primaryLost      Guard = "primary lost"
+	primaryHeld      Guard = "primary's mysqld held"
+	failoverPossible Guard = "failover possible"
+	waitedEnough     Guard = "nobody else to wait for"
+	fencedEnough     Guard = "enough members fenced"
+	candidateFound   Guard = "a fenced holder of everything can be primary"
+	candidateLost    Guard = "new primary lost"
+	fencingEpoch     Guard = "nobody was promoted in this epoch"
+
+	membersLost      Guard = "too many members lost their data"
+	membersLostStand Guard = "that too many members lost their data is not refuted"
+	lossAccepted     Guard = "a person accepts the loss"
+	bestFound        Guard = "a fenced member can be primary"
+	resumeStuck      Guard = "no member that lacks something of the primary could get it"
+	acksLowered      Guard = "no more acks recorded than members that hold all of the primary"
+	switchoverWanted Guard = "switchover wanted"
+	switchoverAsked  Guard = "switchover asked for"
+	switchoverFit    Guard = "a target is fit"
+	targetHoldsAll   Guard = "target holds all of the drained primary"
+	drainFailed      Guard = "target lost or time over"
+
+	noCandidateStands Guard = "that no holder of everything can be primary is not refuted"
 )
 
 // not gives the opposite of a guard.
@@ -91,6 +113,28 @@ var guards = map[Guard]func(*view) bool{
 	writesBlocked:    func(v *view) bool { return v.blockedText() != "" },
 	allServe:         (*view).allServe,
 	bootstrapRuns:    (*view).bootstrapRuns,
+	primaryLost:      func(v *view) bool { return v.loss.lost },
+	primaryHeld:      func(v *view) bool { return v.primary.Held() == topology.True },
+	failoverPossible: (*view).failoverPossible,
+	waitedEnough:     (*view).waitedEnough,
+	fencedEnough:     func(v *view) bool { return v.election.enough },
+	candidateFound:   func(v *view) bool { return v.election.candidate != nil },
+	candidateLost:    (*view).candidateLost,
+	fencingEpoch:     func(v *view) bool { return v.rec.Epoch > 0 && v.rec.Routed && v.entry == nil },
+
+	membersLost:      (*view).membersLost,
+	membersLostStand: (*view).membersLostStand,
+	lossAccepted:     (*view).lossAccepted,
+	bestFound:        func(v *view) bool { return v.election.best != nil },
+	resumeStuck:      (*view).resumeStuck,
+	acksLowered:      func(v *view) bool { return int(v.recorded().RequiredAcks) <= v.holders() },
+	switchoverWanted: func(v *view) bool { return v.switchover.why != "" },
+	switchoverAsked:  func(v *view) bool { return v.switchover.asked },
+	switchoverFit:    func(v *view) bool { return v.switchover.target != nil },
+	targetHoldsAll:   (*view).targetHoldsAll,
+	drainFailed:      (*view).drainFailed,
+
+	noCandidateStands: (*view).noCandidateStands,
 }
 
 // freshStart: the first wanted instance is heard and no volume that could be heard holds data. Where the volumes may be
@@ -149,22 +193,41 @@ func (v *view) primaryOpen() bool {
 // generationBehind: the agent would keep its own, newer quorum instead of the recorded one.
 func (v *view) generationBehind() bool {
 	q, _ := v.inForce()
-	r := v.recorded()
+	r := v.opening()
 	return q.Generation > r.Generation || q.Generation == r.Generation && q.Generation > 0 && !sameQuorum(q, r)
+}
+
+// ownHistory picks from a set what the last recorded primary must hold: what it committed itself, and what it held when it
+// was opened. Whatever else a member received from a former primary nobody acknowledged. It is everything while it is not
+// known who was primary.
+func (v *view) ownHistory(set gtid.Set) gtid.Set {
+	n := len(v.rec.History)
+	if n == 0 {
+		return set
+	}
+	uuid, err := gtid.ParseUUID(v.rec.History[n-1].ServerUUID)
+	if err != nil {
+		return set
+	}
+	out := set.Restrict(uuid)
+	if promoted, err := gtid.Parse(v.rec.History[n-1].PromotedGTIDSet); err == nil {
+		out = out.Union(set.Intersect(promoted))
+	}
+	return out
 }
 
 // aheadOfPrimary names the members that hold something of a recorded primary's that the present primary lacks, and those
 // of which this cannot be said before the primary is sampled anew.
 func (v *view) aheadOfPrimary() (ahead, unclear []string) {
-	uuids := v.epochUUIDs()
+	held, heldKnown := v.primary.Holds()
 	for _, m := range v.recorded().Members {
 		i := v.snap.Instance(m.Name)
-		server := v.primary.Server()
-		if holds, known := i.Holds(); !v.ours(i) || known != topology.True || server == nil || server.GTIDExecuted.Contains(holds.Restrict(uuids...)) {
+		holds, known := i.Holds()
+		if m.Name == v.rec.Primary || !v.ours(i) || known != topology.True || heldKnown != topology.True || held.Contains(v.ownHistory(holds)) {
 			continue
 		}
 		switch {
-		case topology.Ahead(i, v.primary, uuids...) == topology.True:
+		case topology.Ahead(i, v.primary, v.ownHistory) == topology.True:
 			ahead = append(ahead, m.Name)
 		case v.primary.Writable() == topology.False:
 			unclear = append(unclear, m.Name)
@@ -179,11 +242,10 @@ func (v *view) behindStands() bool {
 	if v.rec.Phase != blocked || v.rec.Reason != v1.TopologyPrimaryBehind {
 		return false
 	}
-	uuids := v.epochUUIDs()
 	for _, m := range v.recorded().Members {
 		i := v.snap.Instance(m.Name)
 		gone := i.HasData() == topology.False || i.HasData() == topology.True && identity(i) != m
-		if !gone && (!v.ours(i) || topology.Ahead(i, v.primary, uuids...) != topology.False) {
+		if m.Name != v.rec.Primary && !gone && (!v.ours(i) || topology.Ahead(i, v.primary, v.ownHistory) != topology.False) {
 			return true
 		}
 	}
@@ -196,15 +258,42 @@ func (v *view) recordBehindStands() bool {
 	return v.rec.Phase == blocked && v.rec.Reason == v1.TopologyRecordBehind && (v.adopt.highest > v.rec.Epoch || len(v.silent()) > 0)
 }
 
-// holders counts the members that have received, live and now, everything that the primary's binary log holds.
+// holders counts the seats of the quorum without which no promotion could leave out anything that the primary's binary log
+// holds: of members that have received all of it, live and now; of the primary itself, which keeps its seat after a
+// failover until a barrier has passed; and of members whose data is gone, which can confirm nothing any more.
 func (v *view) holders() int {
 	n := 0
 	for _, m := range v.recorded().Members {
-		if v.primary.Server() != nil && v.memberHoldsPrimarys(m) == topology.True {
+		if v.primary.Server() != nil && (v.memberHoldsPrimarys(m) == topology.True || v.seatVoid(m)) {
 			n++
 		}
 	}
 	return n
+}
+
+// resumeStuck says whether waiting for members to receive all of the closed primary is in vain: it has itself to apply what
+// it received before it can send it, or each that lacks something cannot follow or is not to be told to any more.
+func (v *view) resumeStuck() bool {
+	if v.primary.Backlog() > 0 {
+		return true
+	}
+	for _, m := range v.recorded().Members {
+		if v.memberHoldsPrimarys(m) == topology.True || v.seatVoid(m) {
+			continue
+		}
+		i := v.snap.Instance(m.Name)
+		verdict := v.rejoins[m.Name].verdict
+		if !i.Answers() || i.Wanted && verdict != rejoinBroken || !i.Wanted && verdict != rejoinRebuild && verdict != rejoinBroken {
+			return false
+		}
+	}
+	return true
+}
+
+// seatVoid says whether the life of the data that had the seat is over, by live evidence.
+func (v *view) seatVoid(m v1.QuorumMember) bool {
+	i := v.snap.Instance(m.Name)
+	return i.HasData() == topology.False || i.HasData() == topology.True && v.ours(i) && identity(i) != m
 }
 
 // acksReached: the wanted number of acks is in the record and in force.

@@ -3,6 +3,7 @@ package failover
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/topology"
@@ -20,8 +21,8 @@ func (v *view) message(rec v1.MySQLTopologyStatus) string {
 		return "volumes hold data of this cluster; waiting to hear every instance before one is chosen: " + list(v.adopt.waits)
 	case v1.TopologyInitializing:
 		return "making the data directory of " + primary
-	case v1.TopologyPromoting:
-		return "opening " + primary + " as the first primary"
+	case v1.TopologyOpening:
+		return "opening " + primary + " as primary in epoch " + itoa(rec.Epoch)
 	case v1.TopologyWaitingForMembers:
 		return fmt.Sprintf("clients are let in once commits are acknowledged by %d; %s", v.snap.Spec.Acks, orElse(v.instancesText(rec), "the quorum is being set"))
 	case v1.TopologyHealthy:
@@ -45,6 +46,18 @@ func (v *view) message(rec v1.MySQLTopologyStatus) string {
 // lossText covers the reasons around a primary that does not serve.
 func (v *view) lossText(reason, primary string) string {
 	switch reason {
+	case v1.TopologyFencingMembers:
+		return v.fencingText(primary)
+	case v1.TopologyMembersLost:
+		return primary + " is lost, and so many members lost their data that nobody can show that it holds every acknowledged commit; to go on with what is left: " + v.acceptText()
+	case v1.TopologyNoCandidate:
+		return v.noCandidateText()
+	case v1.TopologyDrainingPrimary:
+		return fmt.Sprintf("switchover: %s ends its writes", primary)
+	case v1.TopologyRolledBack:
+		return fmt.Sprintf("%s stays primary, in epoch %d: the failover was given up", primary, v.rec.Epoch+1)
+	case v1.TopologyFailoversCapped:
+		return fmt.Sprintf("%s is being brought back in place: there were %d failovers within %s", primary, v.recentFailovers(), capWindow)
 	case v1.TopologyPrimaryUnreachable:
 		return primary + " exists and its agent does not answer; nothing is concluded from that"
 	case v1.TopologyPrimaryUnresponsive:
@@ -60,7 +73,7 @@ func (v *view) lossText(reason, primary string) string {
 	case v1.TopologyForeignVolume:
 		return "a volume is not this cluster's: " + v.foreignText()
 	case v1.TopologyPrimaryDataLost:
-		return primary + " came back with another data directory than the one that was promoted; put the volume back or restore a backup"
+		return primary + " came back with another data directory than the one that was promoted; put the volume back, restore a backup, or go on with what the others hold: " + v.acceptText()
 	case v1.TopologyPrimaryBehind:
 		ahead, _ := v.aheadOfPrimary()
 		if len(ahead) == 0 && v.rec.Reason == v1.TopologyPrimaryBehind {
@@ -138,4 +151,26 @@ func (v *view) resumeText(primary string) string {
 	slices.Sort(missing)
 	return fmt.Sprintf("%s is up; before it is reopened %s must hold everything in its binary log; missing: %s",
 		primary, plural(int(v.recorded().RequiredAcks), "member"), list(missing))
+}
+
+// fencingText says why nobody is primary, and who must still be heard.
+func (v *view) fencingText(primary string) string {
+	if v.rec.Phase != fencing {
+		return v.lossEvidence() + "; its replicas are being told to receive nothing more"
+	}
+	acks, n := int(v.recorded().RequiredAcks), len(v.recorded().Members)
+	return fmt.Sprintf("%s is lost; %s must confirm that they receive nothing more from it, confirmed: %s, missing: %s", primary,
+		plural(max(n-acks+1, 1), "member"), orElse(list(v.election.confirmed), "none"), orElse(list(v.election.missing), "none"))
+}
+
+// acceptText is the command by which a person accepts a loss.
+func (v *view) acceptText() string {
+	return fmt.Sprintf("kubectl porpoise failover %s -n %s --accept-data-loss", v.snap.Cluster, v.snap.Namespace)
+}
+
+func (v *view) noCandidateText() string {
+	if len(v.election.unfit) == 0 && v.rec.Reason == v1.TopologyNoCandidate {
+		return v.rec.Message // Who held everything is silent.
+	}
+	return "none that holds every acknowledged transaction can be primary: " + orElse(strings.Join(v.election.unfit, "; "), "no member holds all of what the others hold together")
 }

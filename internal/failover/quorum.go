@@ -67,6 +67,10 @@ func planQuorum(v *view) quorumChange {
 		}
 		return change
 	}
+	if v.contradicted(recorded, wish) {
+		change.kind, change.next = changeRecord, withGeneration(recorded, top+1)
+		return change
+	}
 	change.next = change.target
 	change.telling = v.mayAcknowledge(recorded, change.target)
 	switch {
@@ -92,6 +96,16 @@ func (v *view) topGeneration() int64 {
 		}
 	}
 	return top
+}
+
+// contradicted says whether a member that is to stay was told, by an act-first change that was given up, a newer quorum
+// without itself: it would not acknowledge by the recorded one, and the primary could wait for it for ever.
+func (v *view) contradicted(recorded, wish v1.Quorum) bool {
+	return slices.ContainsFunc(wish.Members, func(m v1.QuorumMember) bool {
+		i := v.snap.Instance(m.Name)
+		return slices.Contains(recorded.Members, m) && m.Name != v.rec.Primary && v.ours(i) && i.HasData() == topology.True && identity(i) == m &&
+			i.Status.Quorum != nil && i.Status.Quorum.Generation > recorded.Generation && !v.lists(i)
+	})
 }
 
 // proposal is the generation of an act-first change: a new one, or that which was told already.
@@ -198,8 +212,7 @@ func (v *view) wish(recorded v1.Quorum) (v1.Quorum, quorumChange) {
 		change.leaving = append(change.leaving, m.Name)
 		members = slices.DeleteFunc(members, func(o v1.QuorumMember) bool { return o.Name == m.Name })
 	}
-	slices.SortFunc(members, func(a, b v1.QuorumMember) int { return strings.Compare(a.Name, b.Name) })
-	return v1.Quorum{RequiredAcks: acks, Members: members}, change
+	return v1.Quorum{RequiredAcks: acks, Members: sortMembers(members)}, change
 }
 
 // leaves says whether a member is to leave the quorum: it is no longer wanted, is to be restarted, or is the primary.
@@ -300,8 +313,25 @@ func pessimistic(recorded, wish v1.Quorum) v1.Quorum {
 			out.Members = append(out.Members, m)
 		}
 	}
-	slices.SortFunc(out.Members, func(a, b v1.QuorumMember) int { return strings.Compare(a.Name, b.Name) })
+	out.Members = sortMembers(out.Members)
 	return out
+}
+
+// sortMembers sorts by name, in place.
+func sortMembers(members []v1.QuorumMember) []v1.QuorumMember {
+	slices.SortFunc(members, func(a, b v1.QuorumMember) int { return strings.Compare(a.Name, b.Name) })
+	return members
+}
+
+// opening is the quorum that the primary is opened with. A new one waits for the wanted acknowledgements from its first
+// commit, though fewer may be recorded until a barrier: raising is done first.
+func (v *view) opening() v1.Quorum {
+	q := v.recorded()
+	if (v.rec.Phase == promoting || v.rec.Phase == recovering) && v.snap.Spec.Acks > q.RequiredAcks && int(v.snap.Spec.Acks) <= len(q.Members) {
+		q.RequiredAcks = v.snap.Spec.Acks
+		q.Generation++
+	}
+	return q
 }
 
 // identity is the member that an answering instance would be.

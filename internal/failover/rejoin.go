@@ -5,6 +5,7 @@ import (
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
 	"github.com/porpoise-dev/porpoise/internal/clip"
+	"github.com/porpoise-dev/porpoise/internal/gtid"
 	"github.com/porpoise-dev/porpoise/internal/topology"
 )
 
@@ -22,6 +23,8 @@ const (
 	rejoinFollow
 	// rejoinSample: the primary must be sampled anew before more can be said.
 	rejoinSample
+	// rejoinRebuild: its data is of no use and is to be replaced by a copy of a member's; what it alone has is saved first.
+	rejoinRebuild
 	// rejoinBroken: a person must look; why says at what.
 	rejoinBroken
 )
@@ -30,6 +33,8 @@ const (
 type rejoin struct {
 	verdict rejoinVerdict
 	why     string
+	// errant is what a rebuild saves.
+	errant gtid.Set
 }
 
 const (
@@ -39,15 +44,18 @@ const (
 	maxMessage = 2048
 )
 
-// checkRejoin judges one instance. Nothing is ever wiped here (INV-5, INV-9): what cannot follow is Broken.
+// checkRejoin judges one instance. What cannot follow, by live evidence (INV-5), is rebuilt once what it alone has is saved
+// (INV-9), unless a person is to look first.
 func (v *view) checkRejoin(i *topology.Instance) rejoin {
 	switch {
 	case !i.Answers() || i.Name == v.rec.Primary:
 		return rejoin{}
 	case v.foreign(i):
-		return rejoin{rejoinBroken, foreignText(i)}
+		return rejoin{verdict: rejoinBroken, why: foreignText(i)}
 	case i.NeedsData() == topology.True:
-		return rejoin{rejoinMakeData, i.Status.Data.Error}
+		return rejoin{verdict: rejoinMakeData, why: i.Status.Data.Error}
+	case i.Held() == topology.True && (v.primaryOpen() || v.rec.Phase == recovering && v.primary.Server() != nil):
+		return rejoin{verdict: rejoinFollow} // A former primary: what it holds beyond the present one is cut off first.
 	case v.primary == nil || i.Server() == nil || v.primary.Server() == nil:
 		return rejoin{}
 	}
@@ -55,17 +63,17 @@ func (v *view) checkRejoin(i *topology.Instance) rejoin {
 	errant, isErrant := topology.Errant(i, v.primary, v.lineage.ServerUUID)
 	switch {
 	case isErrant == topology.True:
-		return rejoin{rejoinBroken, "it executed transactions that the primary never had: " + bounded(errant.String())}
+		return v.rebuild(errant, "it executed transactions that the primary never had: "+bounded(errant.String()))
 	case isErrant == topology.Unknown:
 		return rejoin{verdict: rejoinSample}
 	case follows:
 		return rejoin{verdict: rejoinServing}
 	}
 	if missing, purged := topology.Purged(i, v.primary); purged == topology.True {
-		return rejoin{rejoinBroken, "it needs transactions that the primary has purged from its binary logs: " + bounded(missing.String())}
+		return v.rebuild(gtid.Set{}, "it needs transactions that the primary has purged from its binary logs: "+bounded(missing.String()))
 	}
 	if repl := i.Status.Server.Replication; v.hasRole(i) && repl != nil && repl.Applier == "OFF" && repl.ApplierErrno != 0 {
-		return rejoin{rejoinBroken, fmt.Sprintf("its applier stopped with error %d: %s", repl.ApplierErrno, bounded(repl.ApplierError))}
+		return rejoin{verdict: rejoinBroken, why: fmt.Sprintf("its applier stopped with error %d: %s", repl.ApplierErrno, bounded(repl.ApplierError))}
 	}
 	if server := v.primary.Server(); !v.rec.Routed && v.primaryOpen() && !server.AccountsApplied && server.AccountsError == "" {
 		return rejoin{} // Its account does not exist for a moment yet: a refused login would cost it a second.
@@ -74,6 +82,14 @@ func (v *view) checkRejoin(i *topology.Instance) rejoin {
 		return rejoin{} // Its agent takes no commands any more.
 	}
 	return rejoin{verdict: rejoinFollow}
+}
+
+// rebuild is the verdict on data that is of no use.
+func (v *view) rebuild(errant gtid.Set, why string) rejoin {
+	if v.snap.Spec.Failover.HoldErrant && !errant.IsEmpty() {
+		return rejoin{verdict: rejoinBroken, why: why + "; held for a person, since spec.failover.errantTransactions is Hold"}
+	}
+	return rejoin{rejoinRebuild, why, errant}
 }
 
 // stops says whether a replica is on its way out: its pod is being deleted, which Kubernetes never takes back, and it has

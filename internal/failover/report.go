@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
@@ -15,6 +16,16 @@ import (
 func (v *view) report(row Row, d *Decision) {
 	rec := &d.Record
 	rec.ObservedGeneration = v.snap.Generation
+	if v.urgent(row) {
+		// What people read gives way: each write of the record costs time, and the next one tells.
+		if row.Phase == row.Next {
+			rec.Reason, rec.Message = v.rec.Reason, v.rec.Message
+		} else {
+			rec.Message = clip.Text(v.message(*rec), maxMessage)
+		}
+		d.Evidence = append(d.Evidence, v.primaryEvidence())
+		return
+	}
 	rec.Instances = nil
 	for i := range v.snap.Instances {
 		inst := &v.snap.Instances[i]
@@ -30,12 +41,30 @@ func (v *view) report(row Row, d *Decision) {
 			rec.Reason = v1.TopologyWritesBlocked
 		}
 	}
+	if rec.Phase == recovering && rec.Reason == v1.TopologyPrimaryStarting && v.loss.lost && v.capped() {
+		rec.Reason = v1.TopologyFailoversCapped
+		d.recheck(capRecheck)
+	}
 	if rec.Reason == v1.TopologyDegraded && v.allServe() {
 		rec.Reason = v1.TopologyHealthy // A primary that was opened or resumed just now.
 	}
 	rec.Message = clip.Text(v.message(*rec), maxMessage)
 	d.Readers = v.readers()
+	if v.loss.ripens > 0 {
+		d.recheck(v.loss.ripens)
+	}
 	d.Evidence = append(d.Evidence, v.primaryEvidence())
+}
+
+// urgentFor is how long a failover may take before what is read of it is kept up to date.
+const urgentFor = 3 * time.Second
+
+// urgent says whether writes are being brought back just now.
+func (v *view) urgent(row Row) bool {
+	if row.Next != fencing && row.Next != promoting && row.Next != draining {
+		return false
+	}
+	return row.Phase != row.Next || v.rec.Operation != nil && v.now.Sub(v.rec.Operation.StartedAt.Time) < urgentFor
 }
 
 // describe gives an instance's line of the status.
@@ -66,7 +95,7 @@ func (v *view) describe(i *topology.Instance, rec *v1.MySQLTopologyStatus) v1.To
 // state says in one word how an instance is, and why.
 func (v *view) state(i *topology.Instance) (v1.InstanceState, string) {
 	switch r := v.rejoins[i.Name]; {
-	case r.verdict == rejoinBroken:
+	case r.verdict == rejoinBroken || r.verdict == rejoinRebuild:
 		return v1.InstanceBroken, r.why
 	case slices.Contains(v.quorum.unheard, i.Name):
 		return v1.InstanceUnreachable, "its agent does not answer: it leaves the quorum once it does or its pod is gone, since it may still acknowledge"
@@ -152,6 +181,9 @@ func (v *view) blockedText() string {
 	live, unknown := 0, 0
 	var missing []string
 	for _, m := range v.recorded().Members {
+		if m.Name == v.rec.Primary {
+			continue
+		}
 		i := v.snap.Instance(m.Name)
 		switch i.Acknowledges(v.lineage) {
 		case topology.True:
@@ -180,6 +212,9 @@ func (v *view) restartReady(next v1.MySQLTopologyStatus) string {
 	}
 	acks := int(v.recorded().RequiredAcks)
 	if x == v.rec.Primary {
+		if v.switchover.target != nil {
+			return "" // Another one takes over first.
+		}
 		if v.countLive(v.recorded().Members, x) >= acks {
 			return x
 		}

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/gtid"
 	"github.com/porpoise-dev/porpoise/internal/naming"
 	"github.com/porpoise-dev/porpoise/internal/topology"
 )
@@ -40,6 +41,19 @@ const (
 	stepInform            Step = "inform replicas"
 	stepAwaitProgress     Step = "await progress"
 	stepSamplePrimary     Step = "sample primary"
+	stepRecordFencing     Step = "record fencing"
+	stepFence             Step = "fence"
+	stepElect             Step = "record new primary"
+	stepRollBack          Step = "record roll-back"
+	stepStart             Step = "start held mysqld"
+	stepRecheck           Step = "look again soon"
+	stepRecordDraining    Step = "record draining"
+	stepRefuseSwitchover  Step = "refuse switchover"
+	stepDrain             Step = "drain primary"
+	stepSwap              Step = "record target as primary"
+	stepCloseSwitchover   Step = "close switchover"
+	stepLowerAcks         Step = "record fewer acks"
+	stepStartAdopted      Step = "start held mysqld of the one to adopt"
 )
 
 var steps = map[Step]func(*view, *Decision){
@@ -60,6 +74,19 @@ var steps = map[Step]func(*view, *Decision){
 	stepInform:            informReplicas,
 	stepAwaitProgress:     awaitProgress,
 	stepSamplePrimary:     func(v *view, d *Decision) { d.NeedsSampleOf = v.rec.Primary },
+	stepRecordFencing:     recordFencing,
+	stepFence:             fenceOthers,
+	stepElect:             recordElection,
+	stepRollBack:          recordRollBack,
+	stepStart:             startHeld,
+	stepRecordDraining:    recordDraining,
+	stepRefuseSwitchover:  refuseSwitchover,
+	stepDrain:             drain,
+	stepSwap:              recordSwap,
+	stepCloseSwitchover:   closeSwitchover,
+	stepLowerAcks:         lowerAcks,
+	stepStartAdopted:      startAdopted,
+	stepRecheck:           func(_ *view, d *Decision) { d.recheck(recheckSoon) },
 }
 
 // recordBootstrap writes down who will be first before anything is made (INV-6).
@@ -96,6 +123,14 @@ func recordPrimary(v *view, d *Decision) {
 // short, and the record is the cautious one of the two.
 func recordGeneration(v *view, d *Decision) {
 	q := withGeneration(v.recorded(), v.topGeneration()+1)
+	d.Record.Quorum = &q
+}
+
+// lowerAcks records no more acknowledgements than there are seats that hold all of the primary, so that it can be opened
+// though others cannot get what it holds. Until a barrier has passed no failover leaves it out (INV-4).
+func lowerAcks(v *view, d *Decision) {
+	q := withGeneration(v.recorded(), v.topGeneration()+1)
+	q.RequiredAcks = min(q.RequiredAcks, int32(v.holders())) //nolint:gosec // At most ten.
 	d.Record.Quorum = &q
 }
 
@@ -137,7 +172,7 @@ func (v *view) initializes() bool {
 }
 
 func promote(v *view, d *Decision) {
-	q := v.recorded()
+	q := v.opening()
 	life := v.primary.Status.Process.StartedAt
 	v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandPromote, Quorum: toWire(q), ProcessStartedAt: life}, "open as primary with quorum "+quorumText(q))
 }
@@ -151,6 +186,10 @@ func setQuorum(v *view, d *Decision) {
 func tellLeaving(v *view, d *Decision) {
 	q := v.quorum.next
 	for _, name := range v.quorum.telling {
+		if i := v.snap.Instance(name); i.Answers() && i.Status.Role == agentapi.RolePrimary && i.Status.Epoch < v.rec.Epoch {
+			v.command(d, i, agentapi.Command{Type: agentapi.CommandDemote}, "it is primary no longer")
+			continue
+		}
 		v.command(d, v.snap.Instance(name), agentapi.Command{Type: agentapi.CommandSetQuorum, Quorum: toWire(q)}, "acknowledge no longer: it leaves for quorum "+quorumText(q))
 	}
 }
@@ -172,19 +211,15 @@ func tendReplicas(v *view, d *Decision) {
 				v.command(d, i, agentapi.Command{Type: agentapi.CommandInitialize}, "the cluster is new: it will replicate from the first transaction")
 				continue
 			}
-			// One clone at a time: each takes its donor's disk and network from the clients.
-			donor := v.donor(i)
-			if cloning || donor == nil || d.Record.Phase != stable && d.Record.Phase != bootstrapping {
-				continue
-			}
-			cloning = true
-			v.command(d, i, agentapi.Command{Type: agentapi.CommandClone, Donor: peer(donor)}, "it is empty: clone from "+donor.Name)
+			cloning = v.clone(d, i, cloning) || cloning
+		case rejoinRebuild:
+			cloning = v.clone(d, i, cloning) || cloning
 		case rejoinFollow:
 			q := v.recorded()
 			if slices.Contains(v.quorum.leaving, i.Name) {
 				q = v.quorum.target // So that it does not begin to acknowledge again.
 			}
-			v.command(d, i, agentapi.Command{Type: agentapi.CommandFollow, Quorum: toWire(q)}, "follow "+v.rec.Primary)
+			v.follow(d, i, q, "follow "+v.rec.Primary)
 		case rejoinSample:
 			d.NeedsSampleOf = v.rec.Primary
 		case rejoinServing:
@@ -195,6 +230,30 @@ func tendReplicas(v *view, d *Decision) {
 	if len(v.quorum.joining) > 0 {
 		awaitProgress(v, d)
 	}
+}
+
+// clone gives an instance a copy of a member's data, one at a time: each takes its donor's disk and network from the
+// clients. It says whether it began one.
+func (v *view) clone(d *Decision, i *topology.Instance, busy bool) bool {
+	donor := v.donor(i)
+	if d.Record.Phase == recovering && v.rejoins[i.Name].verdict == rejoinRebuild && v.primary.Server() != nil {
+		donor = v.primary // A member that cannot follow could keep it closed for ever.
+	} else if d.Record.Phase != stable && d.Record.Phase != bootstrapping {
+		return false
+	}
+	if busy || donor == nil {
+		return false
+	}
+	c := agentapi.Command{Type: agentapi.CommandClone, Donor: peer(donor)}
+	why := "it is empty: clone from " + donor.Name
+	if r := v.rejoins[i.Name]; r.verdict == rejoinRebuild {
+		c.Type, why = agentapi.CommandRebuild, r.why+": clone from "+donor.Name
+		if !r.errant.IsEmpty() {
+			c.Quarantine = &r.errant
+		}
+	}
+	v.command(d, i, c, why)
+	return true
 }
 
 // tendUnwanted keeps those in their role that are scaled in: one with a seat may be needed until it has left the quorum, and
@@ -209,9 +268,21 @@ func (v *view) tendUnwanted(d *Decision) {
 		case verdict == rejoinServing:
 			v.admit(d, inst)
 		case verdict == rejoinFollow && slices.Contains(v.recorded().Members, identity(inst)) && !slices.Contains(v.quorum.leaving, inst.Name):
-			v.command(d, inst, agentapi.Command{Type: agentapi.CommandFollow, Quorum: toWire(v.recorded())}, "follow "+v.rec.Primary+" until it has left the quorum")
+			v.follow(d, inst, v.recorded(), "follow "+v.rec.Primary+" until it has left the quorum")
 		}
 	}
+}
+
+// follow commands an instance to follow the primary. A former primary is told what the primary held when it was opened: what
+// it holds beyond that nobody acknowledged.
+func (v *view) follow(d *Decision, i *topology.Instance, q v1.Quorum, why string) {
+	c := agentapi.Command{Type: agentapi.CommandFollow, Quorum: toWire(q)}
+	if i.Status.Data.WasPrimary && v.entry != nil && v.entry.ServerUUID != i.Status.Data.ServerUUID {
+		if g, err := gtid.Parse(v.entry.PromotedGTIDSet); err == nil {
+			c.PromotedGTIDSet = &g
+		}
+	}
+	v.command(d, i, c, why)
 }
 
 // admit makes a replica acknowledge exactly if it has a seat by the record: an agent stores what it is told before it
@@ -286,7 +357,9 @@ func (v *view) command(d *Decision, i *topology.Instance, c agentapi.Command, wh
 	}
 	c.ClusterID = v.snap.Spec.ClusterID
 	c.Epoch = d.Record.Epoch
-	c.Primary = peer(v.primary)
+	if c.Type != agentapi.CommandFence && c.Type != agentapi.CommandDemote {
+		c.Primary = peer(v.primary)
+	}
 	c.OperationID = operationID(i, c)
 	d.Actions = append(d.Actions, Action{Instance: i.Name, Command: c, Why: why})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
@@ -65,7 +66,7 @@ func (s *story) pass() bool {
 		up := s.up[name]
 		s.manager.SeePod(name, up)
 		if !up {
-			s.manager.Lose(name)
+			s.manager.Lose(name, s.clock)
 			delete(s.deleted, name)
 			continue
 		}
@@ -340,11 +341,83 @@ var stories = map[string]func(*testing.T) *story{
 		s.settle()
 		return s
 	},
+	"switchover": func(t *testing.T) *story {
+		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+		s.settle()
+		for i, to := range []string{"orders-7", "orders-0", "orders-2", ""} {
+			s.tell("a switchover to %q is asked for", to)
+			s.spec.Switchover = &v1.SwitchoverRequest{ID: fmt.Sprint(i), To: to}
+			s.settle()
+			fmt.Fprintf(&s.out, "= switchover %s: %s\n", s.record.Switchover.State, s.record.Switchover.Message)
+		}
+		return s
+	},
+	"primary-scaled-in": func(t *testing.T) *story {
+		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+		s.settle()
+		s.tell("orders-2 is made primary, and is then no longer wanted")
+		s.spec.Switchover = &v1.SwitchoverRequest{ID: "1", To: "orders-2"}
+		s.settle()
+		s.spec.Instances = []string{"orders-0", "orders-1"}
+		s.settle()
+		return s
+	},
+	"too-few-to-fence": func(t *testing.T) *story {
+		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+		s.settle()
+		s.tell("the pods of orders-0 and orders-1 are lost: orders-2 alone may lack what orders-1 acknowledged")
+		for _, name := range []string{"orders-0", "orders-1"} {
+			s.world.StopPod(name)
+			s.up[name] = false
+		}
+		s.settle()
+		s.tell("orders-1 is back")
+		s.world.StartPod("orders-1")
+		s.up["orders-1"] = true
+		s.settle()
+		return s
+	},
+	"loss-accepted": func(t *testing.T) *story {
+		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+		s.settle()
+		s.tell("orders-0 and orders-1 lose their volumes: what only they held is lost")
+		for _, name := range []string{"orders-0", "orders-1"} {
+			s.world.StopPod(name)
+			s.world.LoseVolume(name)
+			s.world.StartPod(name)
+		}
+		s.settle()
+		s.tell("a person accepts that")
+		s.spec.AcceptDataLoss = &v1.DataLossAcceptance{ID: "1", By: "jo", At: metav1.NewTime(s.clock.Truncate(time.Second))}
+		s.settle()
+		return s
+	},
+	"errant-candidate": func(t *testing.T) *story {
+		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+		s.settle()
+		s.tell("orders-1 gets a transaction of its own while orders-0 dies: it confirms, and is not chosen")
+		s.spec.Failover.HoldErrant = true
+		s.world.WriteErrant("orders-1")
+		s.world.Crash("orders-0")
+		s.settle()
+		return s
+	},
+	"failovers-capped": func(t *testing.T) *story {
+		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+		s.settle()
+		s.tell("one failover is allowed, and two primaries crash")
+		s.spec.Failover.MaxFailovers = 1
+		s.world.Crash("orders-0")
+		s.settle()
+		s.world.Crash(s.record.Primary)
+		s.settle()
+		return s
+	},
 	"silent-primary": func(t *testing.T) *story {
 		s := newStory(t, 1, "orders-0", "orders-1")
 		s.settle()
 		s.tell("orders-0 is not heard, its pod exists")
-		s.manager.Lose("orders-0")
+		s.manager.Lose("orders-0", s.clock)
 		d := s.manager.Plan(s.spec, s.record, s.clock)
 		fmt.Fprintf(&s.out, "%s, %d actions: %s\n", d.Row, len(d.Actions), d.Record.Message)
 		s.rows[d.Row] = true

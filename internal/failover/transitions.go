@@ -8,19 +8,23 @@ import (
 
 // Event reasons.
 const (
-	EventPrimaryPromoted   = "PrimaryPromoted"
-	EventPrimaryLost       = "PrimaryLost"
-	EventPrimaryResumed    = "PrimaryResumed"
-	EventMemberAdmitted    = "MemberAdmitted"
-	EventMemberRemoved     = "MemberRemoved"
-	EventInstanceBroken    = "InstanceBroken"
-	EventWritesBlocked     = "WritesBlocked"
-	EventWritesUnblocked   = "WritesUnblocked"
-	EventRecordAdopted     = "RecordAdopted"
-	EventTopologyBlocked   = "TopologyBlocked"
-	EventClientsLetIn      = "ClientsLetIn"
-	EventPrimaryNotHeard   = "PrimaryNotHeard"
-	EventPrimaryHeardAgain = "PrimaryHeardAgain"
+	EventPrimaryPromoted    = "PrimaryPromoted"
+	EventPrimaryLost        = "PrimaryLost"
+	EventSwitchoverRefused  = "SwitchoverRefused"
+	EventSwitchoverBegun    = "SwitchoverBegun"
+	EventPrimaryElected     = "PrimaryElected"
+	EventFailoverRolledBack = "FailoverRolledBack"
+	EventPrimaryResumed     = "PrimaryResumed"
+	EventMemberAdmitted     = "MemberAdmitted"
+	EventMemberRemoved      = "MemberRemoved"
+	EventInstanceBroken     = "InstanceBroken"
+	EventWritesBlocked      = "WritesBlocked"
+	EventWritesUnblocked    = "WritesUnblocked"
+	EventRecordAdopted      = "RecordAdopted"
+	EventTopologyBlocked    = "TopologyBlocked"
+	EventClientsLetIn       = "ClientsLetIn"
+	EventPrimaryNotHeard    = "PrimaryNotHeard"
+	EventPrimaryHeardAgain  = "PrimaryHeardAgain"
 )
 
 // Event is something that people should see once.
@@ -44,6 +48,18 @@ func Transitions(old, next v1.MySQLTopologyStatus) []Event {
 	switch {
 	case next.Epoch > old.Epoch && is == recovering:
 		add(true, EventRecordAdopted, "the record was made anew from the volumes: %s is primary in epoch %d", next.Primary, next.Epoch)
+	case was != fencing && is == fencing:
+		add(true, EventPrimaryLost, "failing over in epoch %d: %s", next.Epoch, next.Message)
+	case was == fencing && is == promoting:
+		add(false, EventPrimaryElected, "%s is to be primary in epoch %d", next.Primary, next.Epoch)
+	case was == promoting && is == stable:
+		add(false, EventPrimaryPromoted, "%s is primary in epoch %d", next.Primary, next.Epoch)
+	case was != draining && is == draining:
+		add(false, EventSwitchoverBegun, "%s hands over to %s", next.Primary, next.Operation.Target)
+	case was == draining && is == promoting:
+		add(false, EventPrimaryElected, "%s is to be primary in epoch %d", next.Primary, next.Epoch)
+	case (was == fencing || was == draining) && is == recovering:
+		add(true, EventFailoverRolledBack, "%s", next.Message)
 	case was != recovering && is == recovering:
 		add(true, EventPrimaryLost, "%s in epoch %d: %s", next.Primary, next.Epoch, next.Message)
 	case was == recovering && is == stable:
@@ -56,6 +72,9 @@ func Transitions(old, next v1.MySQLTopologyStatus) []Event {
 	}
 	if !old.Routed && next.Routed {
 		add(false, EventClientsLetIn, "%s takes writes; each is acknowledged by %d", next.Primary, quorumOf(next).RequiredAcks)
+	}
+	if s := next.Switchover; s != nil && s.State == v1.SwitchoverRefused && (old.Switchover == nil || old.Switchover.ID != s.ID) {
+		add(true, EventSwitchoverRefused, "%s", s.Message)
 	}
 	out = append(out, memberEvents(quorumOf(old), quorumOf(next))...)
 	out = append(out, reasonEvents(old, next)...)

@@ -26,6 +26,11 @@ type view struct {
 	quorum  quorumChange
 	adopt   adoption
 	rejoins map[string]rejoin
+
+	loss     loss
+	election election
+
+	switchover switchover
 }
 
 // newView derives the facts that guards share.
@@ -44,6 +49,9 @@ func newView(snap topology.Snapshot, rec v1.MySQLTopologyStatus, now time.Time) 
 		v.rejoins[inst.Name] = v.checkRejoin(inst)
 	}
 	v.quorum = planQuorum(v)
+	v.loss = v.judgeLoss()
+	v.election = planElection(v)
+	v.switchover = planSwitchover(v)
 	return v
 }
 
@@ -85,18 +93,6 @@ func (v *view) primaryUUID() gtid.UUID {
 		return gtid.UUID{}
 	}
 	return uuid
-}
-
-// epochUUIDs are the servers that were primary in a recorded epoch: only what they committed counts when members are
-// compared, so that one stray statement elsewhere does not stop automation.
-func (v *view) epochUUIDs() []gtid.UUID {
-	var out []gtid.UUID
-	for _, e := range v.rec.History {
-		if uuid, err := gtid.ParseUUID(e.ServerUUID); err == nil {
-			out = append(out, uuid)
-		}
-	}
-	return out
 }
 
 // wanted returns the wanted instances in order.

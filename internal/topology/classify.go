@@ -82,6 +82,44 @@ func (i *Instance) MySQLRuns() Fact {
 	return FactOf(i.Status.Process.State == agentapi.ProcessRunning)
 }
 
+// Held says whether mysqld waits for a manager to say how it is to start.
+func (i *Instance) Held() Fact {
+	if !i.Answers() {
+		return Unknown
+	}
+	return FactOf(i.Status.Process.State == agentapi.ProcessHeld)
+}
+
+// Fenced says whether the instance has shown that it receives nothing in the given epoch, and what it holds in that epoch.
+func (i *Instance) Fenced(epoch int64) Fact {
+	server := i.Server()
+	if server == nil {
+		return Unknown
+	}
+	return FactOf(i.Status.Epoch == epoch && server.FencedEpoch == epoch)
+}
+
+// HearsSource says whether the replica's receiver is connected to its source now: it is a witness of the primary's life.
+func (i *Instance) HearsSource() Fact {
+	server := i.Server()
+	if server == nil {
+		return Unknown
+	}
+	return FactOf(server.Replication != nil && server.Replication.Receiver == "ON")
+}
+
+// Backlog is how many transactions the replica has received and not applied; -1: unknown.
+func (i *Instance) Backlog() int64 {
+	server := i.Server()
+	if server == nil {
+		return -1
+	}
+	if server.Replication == nil {
+		return 0
+	}
+	return int64(server.Replication.Received.Subtract(server.GTIDExecuted).Count()) //nolint:gosec // A count of transactions.
+}
+
 // Server returns what SQL tells; nil: unknown.
 func (i *Instance) Server() *agentapi.ServerStatus {
 	if i.MySQLRuns() != True {
@@ -111,26 +149,27 @@ func (i *Instance) Holds() (gtid.Set, Fact) {
 	return server.GTIDExecuted.Union(server.Replication.Received), True
 }
 
-// CaughtUp says whether the replica has received all that the primary had executed when it was sampled. A replica sampled
-// before the primary can only look worse than it is.
+// CaughtUp says whether the replica has received all that the primary held when it was sampled: had executed or, where it
+// was not opened yet, received. A replica sampled before the primary can only look worse than it is.
 func CaughtUp(replica, primary *Instance) Fact {
 	holds, known := replica.Holds()
-	source := primary.Server()
-	if known != True || source == nil {
+	source, sourceKnown := primary.Holds()
+	if known != True || sourceKnown != True {
 		return Unknown
 	}
-	return FactOf(holds.Contains(source.GTIDExecuted))
+	return FactOf(holds.Contains(source))
 }
 
-// Errant returns the transactions that the replica executed and the primary, whose server UUID is given, never had. It is
-// True only when the primary was sampled after the replica's set was received, since otherwise it may just be the older
+// Errant returns the transactions that the replica executed and the primary, whose server UUID is given, neither executed
+// nor received: a new primary may still have to apply what others have applied already. It is True only when the primary was sampled after the replica's set was received, since otherwise it may just be the older
 // picture; in that case the answer is Unknown.
 func Errant(replica, primary *Instance, primaryUUID gtid.UUID) (gtid.Set, Fact) {
 	server, source := replica.Server(), primary.Server()
 	if server == nil || source == nil {
 		return gtid.Set{}, Unknown
 	}
-	extra := server.GTIDExecuted.Subtract(source.GTIDExecuted)
+	held, _ := primary.Holds()
+	extra := server.GTIDExecuted.Subtract(held)
 	errant := extra.Subtract(extra.Restrict(primaryUUID))
 	if errant.IsEmpty() {
 		return gtid.Set{}, False
@@ -141,16 +180,16 @@ func Errant(replica, primary *Instance, primaryUUID gtid.UUID) (gtid.Set, Fact) 
 	return errant, True
 }
 
-// Ahead says whether the member holds transactions of the given servers that the primary, read-only and with no commit
-// that waits, lacks. It is True only when the primary was sampled after the member's sets were received: it may have been
+// Ahead says whether the member holds transactions of the primary's own history, which own picks from a set, that the
+// primary, read-only and with no commit that waits, lacks. It is True only when the primary was sampled after the member's sets were received: it may have been
 // opened in between. An open primary's members may hold what it waits to make visible: that says nothing.
-func Ahead(member, primary *Instance, servers ...gtid.UUID) Fact {
+func Ahead(member, primary *Instance, own func(gtid.Set) gtid.Set) Fact {
 	holds, known := member.Holds()
 	source := primary.Server()
 	if known != True || source == nil || primary.Writable() != False || source.SemiSync.WaitSessions > 0 {
 		return Unknown
 	}
-	if source.GTIDExecuted.Contains(holds.Restrict(servers...)) {
+	if held, _ := primary.Holds(); held.Contains(own(holds)) {
 		return False
 	}
 	return FactOf(true).Unless(primary.SampledAfter.IsZero() || primary.SampledAfter.Before(member.HeldSince))

@@ -17,6 +17,9 @@ type Snapshot struct {
 	Spec v1.MySQLTopologySpec
 	// FreshVolumes is true when the cluster id is the owner's UID: unless the record was lost, its volumes began empty.
 	FreshVolumes bool
+	// Suspect is true when so many agents fell silent together that the manager's own network is the likelier cause: then
+	// nothing is concluded from silence.
+	Suspect bool
 	// Instances holds every instance that is wanted, in the wanted order, then others of which something is known.
 	Instances []Instance
 }
@@ -33,6 +36,9 @@ type Instance struct {
 	Pod Pod
 	// Status is the newest document of a live stream; nil: unknown now. It is shared and never changed.
 	Status *agentapi.Status
+	// SilentSince is since when, by the manager's clock, the agent is not heard: when its stream ended; for one that was
+	// never heard it is agentclient.StaleAfter after the first attempt. Zero: it is heard, or nothing was tried.
+	SilentSince time.Time
 	// SampledAfter is a moment, by the manager's clock, known to precede the sampling of Status; zero: none known.
 	SampledAfter time.Time
 	// HeldSince is when, by the manager's clock, the sets of executed and of received transactions in Status were first

@@ -37,7 +37,7 @@ var milestones = []milestone{
 	{"check: what is left of it when the containers run, and the record", func(s *seen) bool { return s.topology != nil }},
 	{"initialise: mysqld --initialize on all instances at once", func(s *seen) bool { return s.promoting() || s.pastInitialize() }},
 	{"start the primary's mysqld, record it and the members", (*seen).promoting},
-	{"promote: open the primary for its agent", func(s *seen) bool { return s.promoting() && s.topology.Status.Reason != porpoisev1.TopologyPromoting }},
+	{"promote: open the primary for its agent", func(s *seen) bool { return s.promoting() && s.topology.Status.Reason != porpoisev1.TopologyOpening }},
 	{"replicas follow; acks in force, passed and recorded; clients let in", (*seen).routed},
 	{"the other replicas follow", func(s *seen) bool { return s.routed() && s.topology.Status.Reason == porpoisev1.TopologyHealthy }},
 	{"report Ready: roles on pods, readiness, status", (*seen).ready},

@@ -61,7 +61,7 @@ func TestEachMilestoneIsReachedInItsTurn(t *testing.T) {
 		{podEvent("a", "instance", running), podEvent("b", "instance", running), podEvent("d", "instance", running)},
 		{topologyEvent(func(*porpoisev1.MySQLTopologyStatus) {})},
 		{started},
-		{topologyEvent(state(porpoisev1.TopologyPromoting, false))},
+		{topologyEvent(state(porpoisev1.TopologyOpening, false))},
 		{topologyEvent(state(porpoisev1.TopologyWaitingForMembers, false))},
 		{topologyEvent(state(porpoisev1.TopologyDegraded, true))},
 		{topologyEvent(state(porpoisev1.TopologyHealthy, true))},

@@ -27,6 +27,9 @@ type World struct {
 	instances map[string]*instance
 	made      int
 	acked     []Commit
+	lost      []string
+	topEpoch  int64
+	top       *instance // opened in topEpoch, the highest
 	rate      float64
 	loaded    time.Time
 	changed   map[string]chan struct{}
@@ -78,16 +81,19 @@ type instance struct {
 	name string
 
 	// On the volume.
-	clusterID   string
-	epoch       int64
-	role        agentapi.Role
-	primary     string
-	quorum      *agentapi.Quorum
-	data        agentapi.DataState
-	dataErr     string
-	incarnation string
-	uuid        gtid.UUID
-	next        int64
+	clusterID    string
+	epoch        int64
+	role         agentapi.Role
+	primary      string
+	primaryEpoch int64
+	quorum       *agentapi.Quorum
+	fenced       bool // epoch is one of fencing: it receives nothing in it
+	wasPrimary   bool // what its binary log holds beyond acknowledgement was not looked at
+	data         agentapi.DataState
+	dataErr      string
+	incarnation  string
+	uuid         gtid.UUID
+	next         int64
 	// logged is what its binary log holds of its own commits and of what it applied; executed is what is visible.
 	logged, executed, purged, received gtid.Set
 	source                             string
@@ -121,6 +127,7 @@ type instance struct {
 	silent   bool // its agent does not answer
 	ending   bool // its agent was told to end: it takes no commands any more
 	failNext map[agentapi.CommandType]string
+	lagging  bool // it applies nothing of what it receives
 	halfDone bool // the next quorum is stored, and reported, but not carried out
 }
 
@@ -166,8 +173,18 @@ func (w *World) later(d time.Duration, i *instance, f func()) {
 	})
 }
 
-// start boots mysqld on an instance's data: read-only, without replication, everything in its binary log visible.
+// start boots mysqld on an instance's data, unless a manager must say how first: whoever might have been replaced by a
+// member of its quorum shows nothing that nobody acknowledged.
 func (w *World) start(i *instance) {
+	if i.wasPrimary && i.quorum != nil && len(i.quorum.Members) > 0 {
+		i.process = agentapi.ProcessHeld
+		return
+	}
+	w.boot(i)
+}
+
+// boot makes mysqld run: read-only, without replication, everything in its binary log visible.
+func (w *World) boot(i *instance) {
 	i.process = agentapi.ProcessStarting
 	w.later(w.durations.Boot, i, func() {
 		if i.process != agentapi.ProcessStarting || i.data != agentapi.DataReady {
@@ -230,7 +247,7 @@ func (w *World) replicate(r *instance) {
 			}
 		}
 	}
-	if r.applier == "ON" {
+	if r.applier == "ON" && !r.lagging {
 		r.executed = r.executed.Union(r.received)
 		r.logged = r.logged.Union(r.received)
 	}
@@ -245,7 +262,7 @@ func (w *World) release(s *instance) {
 		}
 		s.executed = s.executed.Union(c.gtid)
 		s.waiting = s.waiting[1:]
-		w.acked = append(w.acked, Commit{GTID: c.gtid, By: c.by})
+		w.tell(s, Commit{GTID: c.gtid, By: c.by})
 	}
 }
 
@@ -272,7 +289,7 @@ func (w *World) write(i *instance, n int64) {
 		i.waiting = append(i.waiting, &waiting{gtid: set})
 	} else {
 		i.executed = i.executed.Union(set)
-		w.acked = append(w.acked, Commit{GTID: set})
+		w.tell(i, Commit{GTID: set})
 	}
 }
 

@@ -10,10 +10,19 @@ import (
 // fault breaks or mends something, or changes what is wanted.
 func (r *Run) fault(m *simManager) {
 	name := r.anyInstance()
-	switch r.rnd.IntN(11) {
+	switch r.rnd.IntN(14) {
 	case 10:
 		r.note("fault: %s stores the next quorum and then fails", name)
 		r.world.HalfDone(name)
+	case 11:
+		r.lagging[name] = !r.lagging[name]
+		r.note("fault: %s applies nothing: %t", name, r.lagging[name])
+		r.world.Lag(name, r.lagging[name])
+	case 12:
+		m.deaf[name] = !m.deaf[name]
+		r.note("fault: a manager is cut off from %s: %t", name, m.deaf[name])
+	case 13:
+		r.loseVolume(name)
 	case 0:
 		r.note("fault: mysqld of %s is killed", name)
 		r.world.Crash(name)
@@ -34,7 +43,7 @@ func (r *Run) fault(m *simManager) {
 		r.note("fault: a manager starts anew")
 		*m = *r.newManager()
 	case 4:
-		m.Lose(name)
+		m.Lose(name, r.clock)
 	case 5:
 		r.wish()
 	case 6:
@@ -49,12 +58,28 @@ func (r *Run) fault(m *simManager) {
 		r.note("fault: %s receives nothing: %t", name, r.frozen[name])
 		r.world.Freeze(name, r.frozen[name])
 	case 9:
-		if r.record.Routed && r.rnd.IntN(6) == 0 {
+		if r.record.Routed && !r.voided && r.rnd.IntN(6) == 0 { // The volumes alone must tell what was recorded.
 			r.note("fault: the record is lost")
-			r.record = v1.MySQLTopologyStatus{}
+			r.record, r.recordLost = v1.MySQLTopologyStatus{}, true
 			r.version++
 		}
 	}
+}
+
+// loseVolume takes an instance's pod and volume away, once in a schedule: more than that can lose what W members
+// acknowledged, whatever the operator does.
+func (r *Run) loseVolume(name string) {
+	if r.voided || r.recordLost || !r.record.Routed || r.record.Quorum.RequiredAcks == 0 || r.rnd.IntN(4) != 0 {
+		return
+	}
+	r.voided = true
+	r.note("fault: %s loses its volume", name)
+	if r.up[name] {
+		r.world.StopPod(name)
+	}
+	r.world.LoseVolume(name)
+	r.world.StartPod(name)
+	r.up[name] = true
 }
 
 // wish changes the wanted acks or the number of instances. The primary is never scaled in: that needs a switchover.

@@ -34,8 +34,14 @@ func (m *Manager) Hear(st agentapi.Status, requested, now time.Time) {
 	}
 }
 
-// Lose makes an instance unknown.
-func (m *Manager) Lose(name string) { m.heard[name] = agentclient.Observation{} }
+// Lose makes an instance unknown from now on.
+func (m *Manager) Lose(name string, now time.Time) {
+	since := now
+	if o, known := m.heard[name]; known && o.Status == nil {
+		since = o.SilentSince
+	}
+	m.heard[name] = agentclient.Observation{SilentSince: since}
+}
 
 // SeePod takes in whether an instance's pod exists and runs.
 func (m *Manager) SeePod(name string, up bool) {
@@ -63,7 +69,7 @@ func (m *Manager) Snapshot(spec v1.MySQLTopologySpec) topology.Snapshot {
 		o := m.heard[name]
 		s.Instances = append(s.Instances, topology.Instance{
 			Name: name, Host: naming.Host(m.Cluster, m.Namespace, name), Wanted: slices.Contains(spec.Instances, name),
-			Pod: m.pods[name], Status: o.Status, SampledAfter: o.SampledAfter, HeldSince: o.HeldSince, ExecutedSince: o.ExecutedSince,
+			Pod: m.pods[name], Status: o.Status, SilentSince: o.SilentSince, SampledAfter: o.SampledAfter, HeldSince: o.HeldSince, ExecutedSince: o.ExecutedSince,
 		})
 	}
 	return s

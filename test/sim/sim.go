@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
@@ -46,8 +47,11 @@ type Run struct {
 	up       map[string]bool
 	cut      map[string]bool
 	frozen   map[string]bool
-	trace    []string
-	checked  int
+	lagging  map[string]bool
+	// voided and recordLost: both would be more than the operator can bear.
+	voided, recordLost bool
+	trace              []string
+	checked            int
 }
 
 // sent is a command under way to one life of an agent: it ends with that life's connections.
@@ -62,16 +66,22 @@ type simManager struct {
 	record  v1.MySQLTopologyStatus
 	version int
 	late    []agentapi.Status
+	// deaf says which instances it hears nothing of, and reaches with no command.
+	deaf map[string]bool
 }
 
 // New makes a schedule from a seed: the cluster's size, its wishes and everything that happens come from it.
 func New(seed uint64) *Run {
-	r := &Run{Rows: map[string]int{}, rnd: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), up: map[string]bool{}, cut: map[string]bool{}, frozen: map[string]bool{},
+	r := &Run{Rows: map[string]int{}, rnd: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), up: map[string]bool{}, cut: map[string]bool{}, frozen: map[string]bool{}, lagging: map[string]bool{},
 		clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	size := 1 + r.rnd.IntN(4)
 	r.spec = v1.MySQLTopologySpec{ClusterID: clusterID, Acks: int32(size / 2)}
 	if size > 2 && r.rnd.IntN(3) == 0 {
 		r.spec.Acks = int32(size - 1)
+	}
+	r.spec.Failover.MaxFailovers = 1000
+	if r.rnd.IntN(8) == 0 {
+		r.spec.Failover.MaxFailovers = 1
 	}
 	r.world = fakeagent.NewWorld(namespace, cluster,
 		fakeagent.WithDurations(fakeagent.Durations{Initialize: 1, Clone: 1, Boot: 1, Apply: 1}),
@@ -87,7 +97,7 @@ func New(seed uint64) *Run {
 
 // newManager has heard no agent yet; its cache of pods and the record is full before it decides.
 func (r *Run) newManager() *simManager {
-	m := &simManager{Manager: NewManager(namespace, cluster), record: *r.record.DeepCopy(), version: r.version}
+	m := &simManager{Manager: NewManager(namespace, cluster), record: *r.record.DeepCopy(), version: r.version, deaf: map[string]bool{}}
 	for _, name := range r.names() {
 		m.SeePod(name, r.up[name])
 	}
@@ -179,6 +189,10 @@ func (r *Run) names() []string { return slices.Sorted(maps.Keys(r.up)) }
 // document brings a manager an instance's document: at once, or much later and perhaps after newer ones.
 func (r *Run) document(m *simManager, name string, late bool) {
 	m.SeePod(name, r.up[name])
+	if m.deaf[name] {
+		m.Lose(name, r.clock)
+		return
+	}
 	if len(m.late) > 0 && r.rnd.IntN(2) == 0 {
 		st := m.late[0]
 		m.late = m.late[1:]
@@ -187,7 +201,7 @@ func (r *Run) document(m *simManager, name string, late bool) {
 	asked := r.clock
 	st, err := r.world.Status(name)
 	if err != nil {
-		m.Lose(name)
+		m.Lose(name, r.clock)
 		return
 	}
 	if late {
@@ -234,6 +248,9 @@ func (r *Run) decide(m *simManager) error {
 	}
 	for _, a := range d.Actions {
 		r.note("%s: %s to %s (%s)", d.Row, a.Command.Type, a.Instance, a.Why)
+		if m.deaf[a.Instance] {
+			continue
+		}
 		r.commands = append(r.commands, sent{a, r.world.Life(a.Instance)})
 	}
 	return nil
@@ -313,6 +330,9 @@ func (r *Run) endOne() {
 // check holds the invariant that INV-1 and INV-4 rest on: whatever was acknowledged to a client, no set of members that
 // would suffice for a promotion lacks it. |C| + W > N must hold for the record, so at most N - W members may lack it.
 func (r *Run) check() error {
+	if lost := r.world.Lost(); len(lost) > 0 {
+		return r.violation("%s", lost[0])
+	}
 	q := r.record.Quorum
 	if q == nil || q.RequiredAcks == 0 || !r.record.Routed {
 		return nil
@@ -341,8 +361,9 @@ func (r *Run) heal() error {
 	for _, name := range r.names() {
 		r.cut[name] = false
 		r.world.CutOff(name, false)
-		r.frozen[name] = false
+		r.frozen[name], r.lagging[name] = false, false
 		r.world.Freeze(name, false)
+		r.world.Lag(name, false)
 		if !r.up[name] {
 			r.world.StartPod(name)
 			r.up[name] = true
@@ -356,7 +377,10 @@ func (r *Run) heal() error {
 // calm lets one manager work undisturbed until the cluster has settled.
 func (r *Run) calm() error {
 	m := r.newManager()
-	for range 300 {
+	for round := range 300 {
+		if round%20 == 19 {
+			r.clock = r.clock.Add(3 * time.Second) // Bounds in time pass, too.
+		}
 		for len(r.later) > 0 {
 			r.endOne()
 		}
@@ -380,6 +404,14 @@ func (r *Run) calm() error {
 		}
 		if err := r.check(); err != nil {
 			return err
+		}
+		if (r.record.Reason == v1.TopologyMembersLost || r.record.Reason == v1.TopologyPrimaryDataLost) && r.spec.AcceptDataLoss == nil {
+			if !r.voided {
+				return r.violation("members are taken for lost though no volume was")
+			}
+			r.note("a person accepts the loss")
+			r.spec.AcceptDataLoss = &v1.DataLossAcceptance{ID: "1", By: "a person", At: metav1.NewTime(r.clock.Truncate(time.Second))}
+			r.world.Forgive()
 		}
 		if r.settled(m) {
 			return nil
