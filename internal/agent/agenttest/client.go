@@ -95,32 +95,44 @@ func (i *Instance) Stream(ctx context.Context, see func(agentapi.Status)) error 
 
 // Send sends a command; a refusal is an *agentapi.Error.
 func (i *Instance) Send(cmd agentapi.Command) error {
-	text, err := json.Marshal(cmd)
+	_, err := i.Ask(cmd)
+	return err
+}
+
+// Ask is Send that returns the answer's document.
+func (i *Instance) Ask(cmd agentapi.Command) (agentapi.Status, error) {
+	body, err := json.Marshal(cmd)
 	if err != nil {
-		return err
+		return agentapi.Status{}, err
 	}
-	return i.SendRaw(text)
+	return i.post(body)
 }
 
 // SendRaw sends a command's body as it is.
 func (i *Instance) SendRaw(body []byte) error {
+	_, err := i.post(body)
+	return err
+}
+
+func (i *Instance) post(body []byte) (agentapi.Status, error) {
 	response, err := i.client().Post("https://"+i.Config.APIAddress+agentapi.PathCommand, "application/json", bytes.NewReader(body))
 	if err != nil {
-		return err
+		return agentapi.Status{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return err
+		return agentapi.Status{}, err
 	}
 	if response.StatusCode == http.StatusOK {
-		return nil
+		var s agentapi.Status
+		return s, json.Unmarshal(text, &s)
 	}
 	refusal := &agentapi.Error{}
 	if err := json.Unmarshal(text, refusal); err != nil {
-		return fmt.Errorf("status %d: %s", response.StatusCode, text)
+		return agentapi.Status{}, fmt.Errorf("status %d: %s", response.StatusCode, text)
 	}
-	return refusal
+	return agentapi.Status{}, refusal
 }
 
 // do sends a command that must succeed; what is not ready yet is tried again, as a manager would.
@@ -204,12 +216,6 @@ func (i *Instance) StartHeld() agentapi.Status {
 func (i *Instance) AwaitHeld() agentapi.Status {
 	i.c.T.Helper()
 	return i.Await("mysqld is held", func(s agentapi.Status) bool { return s.Process.State == agentapi.ProcessHeld })
-}
-
-// Fence fences it.
-func (i *Instance) Fence() {
-	i.c.T.Helper()
-	i.do(i.c.Command(agentapi.CommandFence))
 }
 
 // Rejoin makes it follow a primary that had executed a set when it was opened, however it is now: a held mysqld is cut and
