@@ -44,6 +44,9 @@ func FuzzDecodeCommand(f *testing.F) {
 		`{"clusterID":"c","epoch":1,"operationID":"o","type":"Initialize"}`,
 		`{"clusterID":"c","epoch":1,"operationID":"o","type":"Promote","quorum":{"generation":1,"requiredAcks":1,"members":[{"name":"a","serverUUID":"` + anUUID + `","incarnation":"i"}]}}`,
 		`{"clusterID":"c","epoch":9223372036854775807,"operationID":"o","type":"Clone","donor":{"instance":"a","host":"b","port":65535}}`,
+		`{"clusterID":"c","epoch":2,"operationID":"o","type":"Fence"}`, `{"clusterID":"c","epoch":2,"operationID":"o","type":"Start"}`,
+		`{"clusterID":"c","epoch":3,"operationID":"o","type":"Follow","primary":{"instance":"a","host":"b","port":1},"promotedGTIDSet":"` + anUUID + `:1-5:tag:7"}`,
+		`{"clusterID":"c","epoch":3,"operationID":"o","type":"Promote","quorum":{"generation":1},"processStartedAt":"2026-12-01T00:00:00.5Z"}`,
 		`null`, `[]`, `{"epoch":1e3}`, `{"type":"Follow","primary":null}`,
 	} {
 		f.Add([]byte(seed))

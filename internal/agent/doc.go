@@ -11,6 +11,11 @@
 //     mysqld gets SIGTERM only after super_read_only has succeeded with no commit waiting; else SIGKILL (INV-1).
 //   - Source semi-sync is never switched off to unblock anything. Only members of the stored quorum acknowledge (INV-4).
 //   - A relay log with unapplied transactions is never deleted.
+//   - A fenced instance receives nothing until a Follow or Promote of a higher epoch; a life of mysqld that begins meanwhile
+//     boots without replication anyway (INV-2).
+//   - What a primary's binary log holds without an acknowledgement becomes visible by a start of mysqld. So a former primary
+//     whose quorum has members is held when it has ended: Start shows it, Follow with the promoted set saves it and cuts it off
+//     first (INV-1, INV-9).
 //
 // # Who owns what
 //
@@ -30,14 +35,21 @@
 //	to orders-1  SetQuorum  {epoch 1, quorum {gen 2, W 0, members [orders-1]}}   acknowledges from now on
 //	to orders-0  SetQuorum  {epoch 1, quorum {gen 3, W 1, members [orders-1]}}   commits wait for it
 //
-// mysqld of orders-0 is killed: its agent reports the exit on the stream at once, starts it again, read-only, and waits.
-// The manager sees that orders-1 has received everything in its binary log and sends
+// mysqld of orders-0 is killed: its agent reports the exit on the stream at once, and holds it. The manager fails over:
 //
-//	to orders-0  Promote    {epoch 1, quorum {gen 3, W 1, members [orders-1]}}   semi-sync on, then writable
+//	to orders-1  Fence      {epoch 2}                              its receiver ends; the answer shows what it holds
+//	to orders-0  Demote     {epoch 2}                              no role; still held
+//	to orders-1  Promote    {epoch 3, quorum {gen 4, W 0}}         all received is applied, then writable
+//	to orders-0  Follow     {epoch 3, primary orders-1, promotedGTIDSet G}   what G lacks is cut off, mysqld starts
+//	to orders-0  Follow     (the same again)                       executed is within G: it follows, no longer held
+//
+// Could nobody be promoted, the manager would send Start {epoch 2} to orders-0, and open it again by Promote once orders-1 has
+// received everything in its binary log.
 //
 // # On the volume
 //
 //	agent/state.json        the state above
+//	agent/tails/            what was cut off binary logs, the newest ten; mysqlbinlog reads them
 //	mysql/                  the data directory
 //	mysql/porpoise.json     which incarnation of which cluster it is; written last when it is made
 //	mysql.new/              a data directory being made; nothing unique is in it

@@ -18,6 +18,7 @@ import (
 	"github.com/porpoise-dev/porpoise/internal/agent"
 	"github.com/porpoise-dev/porpoise/internal/agent/agenttest"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/gtid"
 )
 
 // TestAgentKilled: a kill in the middle of making data is seen as Failed and can be tried again, mysqld dies with its
@@ -192,12 +193,12 @@ func TestLoginDeadlock(t *testing.T) {
 	exec(t, a.AppDB(), "CREATE TABLE t (id INT PRIMARY KEY)")
 }
 
-// TestTornTail: the primary dies while it sends a large transaction. The replica is promoted without waiting a minute for
-// its rest, and holds everything that was acknowledged.
+// TestTornTail: the primary dies while it sends a large transaction. A replica is promoted without waiting a minute for its
+// rest, and holds everything that was acknowledged; the other one, whose relay log is torn too, is moved to it.
 func TestTornTail(t *testing.T) {
-	c := agenttest.New(t, 2, agenttest.Options{Extra: map[string]string{"max_allowed_packet": "64M"}})
+	c := agenttest.New(t, 3, agenttest.Options{Extra: map[string]string{"max_allowed_packet": "64M"}})
 	c.StartAll()
-	a, b := c.Instances[0], c.Instances[1]
+	a, b, other := c.Instances[0], c.Instances[1], c.Instances[2]
 	c.Bootstrap(1)
 	db := a.AppDB()
 	exec(t, db, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGBLOB)")
@@ -214,13 +215,31 @@ func TestTornTail(t *testing.T) {
 	a.KillMysqld()
 	n := <-acknowledged
 	c.NextEpoch()
+	var held [2]gtid.Set
+	for k, i := range []*agenttest.Instance{b, other} {
+		s, err := i.Ask(c.Command(agentapi.CommandFence))
+		if err != nil || s.Server == nil {
+			t.Fatalf("Fence: %v", err)
+		}
+		held[k] = s.Server.GTIDExecuted.Union(s.Server.Replication.Received)
+	}
+	if !held[0].Contains(held[1]) {
+		b, other = other, b
+	}
+	c.NextEpoch()
 	started := time.Now()
 	b.Promote(c.Quorum(20, 0))
 	t.Logf("promotion took %s", time.Since(started))
+	other.Follow(b, nil)
 	if rows := countRows(t, b.AppDB()); rows < 2*n || rows%2 != 0 {
 		t.Errorf("%d transactions were acknowledged, the new primary has %d rows", n, rows)
 	}
 	if text := b.Status().Process.LastExit; strings.Contains(text, "killed") {
 		t.Errorf("mysqld was killed on the way: %s", text)
+	}
+	exec(t, b.AppDB(), "INSERT INTO t (v) VALUES ('z')")
+	other.Await("caught up", caughtUp(answering(t, b).Server.GTIDExecuted))
+	if mine, theirs := countRows(t, other.AppDB()), countRows(t, b.AppDB()); mine != theirs {
+		t.Errorf("the moved replica has %d rows, its primary %d", mine, theirs)
 	}
 }

@@ -137,12 +137,12 @@ func (a *Agent) forgetChannel(s *session) {
 // To wait for none is refused while commits wait, since it would release them as if acknowledged.
 func (a *Agent) applyQuorum(ctx context.Context, s *session, quorum agentapi.Quorum) error {
 	if quorum.RequiredAcks == 0 {
-		status, err := s.server.Status(ctx)
+		waiting, err := s.server.WaitSessions(ctx)
 		if err != nil {
 			return err
 		}
-		if status.SemiSync.WaitSessions > 0 {
-			return refuse(agentapi.ErrPrecondition, "%d commits wait for acknowledgement: switching semi-sync off would tell their clients OK", status.SemiSync.WaitSessions)
+		if waiting > 0 {
+			return refuse(agentapi.ErrPrecondition, "%d commits wait for acknowledgement: switching semi-sync off would tell their clients OK", waiting)
 		}
 		if err := s.server.SetSourceAcks(ctx, 0); err != nil {
 			return err

@@ -17,6 +17,18 @@ func (s *Server) SetSourceAcks(ctx context.Context, acks int32) error {
 		fmt.Sprintf("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = %d, GLOBAL rpl_semi_sync_source_enabled = ON", acks))
 }
 
+// WaitSessions counts commits that wait for acknowledgement (of group leaders only).
+func (s *Server) WaitSessions(ctx context.Context) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	err = s.command.QueryRowContext(ctx,
+		"SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_wait_sessions'").Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count commits that wait: %w", err)
+	}
+	return n, nil
+}
+
 // ReplicaSemiSync says whether this server acknowledges as a replica (from its receiver's next connect).
 func (s *Server) ReplicaSemiSync(ctx context.Context) (on bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
