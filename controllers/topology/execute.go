@@ -121,13 +121,13 @@ func (e *executor) run(ctx context.Context, key types.NamespacedName, a failover
 		"operation", a.Command.OperationID, "why", a.Why, "took", time.Since(began).Round(time.Millisecond).String())
 	if err != nil {
 		l.Info("Command failed", "error", err.Error())
+		// Not within the command's bound: after its end what came of it is known least.
+		sample, cancelSample := context.WithTimeout(ctx, sampleTimeout)
+		defer cancelSample()
+		_ = e.pool.Sample(sample, key, a.Instance) // Its stream tells it too, a little later.
 	} else {
 		l.Info("Command done")
 	}
-	// Not within the command's bound: after its end what came of it is known least.
-	sample, cancelSample := context.WithTimeout(ctx, sampleTimeout)
-	defer cancelSample()
-	_ = e.pool.Sample(sample, key, a.Instance) // Its stream tells it too, a little later.
 	e.mu.Lock()
 	sl.running = false
 	sl.next = time.Now().Add(min(retryMin<<min(sl.times, 10), retryMax))

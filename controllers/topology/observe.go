@@ -162,6 +162,7 @@ func (s *scope) observe(ctx context.Context) (outcome, error) {
 	owner := controllerOf(s.topo)
 	s.snapshot = topology.Snapshot{
 		Namespace: s.key.Namespace, Cluster: s.key.Name, Generation: s.topo.Generation, Spec: s.topo.Spec,
+		Suspect:      s.pool.Suspect(),
 		FreshVolumes: owner != nil && string(owner.UID) == s.topo.Spec.ClusterID,
 	}
 	heard := s.pool.Observe(s.key)

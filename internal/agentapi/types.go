@@ -129,7 +129,8 @@ type Command struct {
 	ProcessStartedAt *time.Time `json:"processStartedAt,omitempty"`
 	// PromotedGTIDSet is what Primary had executed when it was opened in Epoch; absent: unknown. Follow needs it to let a
 	// former primary that is ProcessHeld rejoin: what its binary log holds beyond it was never acknowledged, and is saved and
-	// cut off before mysqld starts.
+	// cut off before mysqld starts, then with another server UUID: a replica may hold what was cut off, so its numbers must
+	// never be given again.
 	PromotedGTIDSet *gtid.Set `json:"promotedGTIDSet,omitempty"`
 	// Quarantine is what Rebuild saves before it destroys; absent: nothing that others lack is there.
 	Quarantine *gtid.Set `json:"quarantine,omitempty"`

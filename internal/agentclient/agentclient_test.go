@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -235,7 +236,7 @@ func TestACommandOfAnEndedTerm(t *testing.T) {
 		if req.Method == http.MethodPost {
 			commands.Add(1)
 		}
-		rw.WriteHeader(http.StatusNoContent)
+		_ = json.NewEncoder(rw).Encode(agentapi.Status{Instance: "orders-0"})
 	})
 	gate := leadership.NewGate()
 	ctx, stop := context.WithCancel(t.Context())

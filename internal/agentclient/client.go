@@ -73,6 +73,11 @@ func (c *client) status(ctx context.Context) (*agentapi.Status, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.readStatus(res)
+}
+
+// readStatus takes the document out of an answer.
+func (c *client) readStatus(res *http.Response) (*agentapi.Status, error) {
 	defer drain(res.Body)
 	if res.StatusCode != http.StatusOK {
 		return nil, refusal(res)
@@ -84,26 +89,23 @@ func (c *client) status(ctx context.Context) (*agentapi.Status, error) {
 	return parseStatus(data, c.target.Instance)
 }
 
-// command sends a command and waits for its answer. A refusal is an *agentapi.Error.
-func (c *client) command(ctx context.Context, cmd agentapi.Command) error {
+// command sends a command and returns the document that answers it, sampled after it was carried out. A refusal is an
+// *agentapi.Error.
+func (c *client) command(ctx context.Context, cmd agentapi.Command) (*agentapi.Status, error) {
 	body, err := json.Marshal(cmd)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", cmd.Type, err)
+		return nil, fmt.Errorf("encode %s: %w", cmd.Type, err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url(agentapi.PathCommand), bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.http.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer drain(res.Body)
-	if res.StatusCode/100 != 2 {
-		return refusal(res)
-	}
-	return nil
+	return c.readStatus(res)
 }
 
 // parseStatus decodes one document and checks that it is the instance's own.

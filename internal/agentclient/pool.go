@@ -124,7 +124,7 @@ func (p *Pool) Sample(ctx context.Context, key types.NamespacedName, instance st
 	return nil
 }
 
-// Command sends a command to an instance. A refusal is an *agentapi.Error. Nothing is sent for a term of leading that has
+// Command sends a command to an instance and takes in the document that answers it. A refusal is an *agentapi.Error. Nothing is sent for a term of leading that has
 // ended: what commands it is the record that this term has read (INV-6).
 func (p *Pool) Command(ctx context.Context, key types.NamespacedName, instance string, cmd agentapi.Command) error {
 	if err := leadership.Check(ctx); err != nil {
@@ -134,10 +134,38 @@ func (p *Pool) Command(ctx context.Context, key types.NamespacedName, instance s
 	if err != nil {
 		return err
 	}
-	if err := w.client.command(ctx, cmd); err != nil {
+	began := time.Now()
+	st, err := w.client.command(ctx, cmd)
+	if err != nil {
 		return fmt.Errorf("%s on %s: %w", cmd.Type, instance, err)
 	}
+	w.accept(st, began)
 	return nil
+}
+
+const (
+	// suspectWindow is how recent silences must be to count together.
+	suspectWindow = 10 * time.Second
+	// suspectLeast is how many there must be at least: two of a cluster's three instances may well fail together.
+	suspectLeast = 3
+)
+
+// Suspect says whether so many of all streams fell silent together that this manager's own network is the likelier cause.
+func (p *Pool) Suspect() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	heard, lost := 0, 0
+	for _, c := range p.clusters {
+		for _, w := range c.watchers {
+			switch o := w.observe(); {
+			case o.Status != nil:
+				heard++
+			case time.Since(o.SilentSince) < suspectWindow && !o.SilentSince.IsZero():
+				lost++
+			}
+		}
+	}
+	return lost >= suspectLeast && lost > heard
 }
 
 func (p *Pool) watcher(key types.NamespacedName, instance string) (*watcher, error) {

@@ -213,8 +213,8 @@ func fenceOthers(v *view, d *Decision) {
 		case !v.ours(i) || i.HasData() != topology.True:
 		case i.Status.Role == agentapi.RolePrimary && i.Status.Epoch < v.rec.Epoch:
 			v.command(d, i, agentapi.Command{Type: agentapi.CommandDemote}, "it is primary no longer")
-		case i.Held() == topology.True && v.lossAccepted():
-			v.command(d, i, agentapi.Command{Type: agentapi.CommandStart}, "a person accepts the loss: it may be the best that is left")
+		case i.Held() == topology.True && (v.lossAccepted() || i.Name != v.rec.Primary && slices.Contains(v.recorded().Members, identity(i))):
+			v.command(d, i, agentapi.Command{Type: agentapi.CommandStart}, "what it holds is needed to go on")
 		case i.Name != v.rec.Primary && i.Fenced(v.rec.Epoch) != topology.True && (i.Status.Epoch < v.rec.Epoch || i.Server() != nil):
 			v.command(d, i, agentapi.Command{Type: agentapi.CommandFence}, "receive nothing more from "+v.rec.Primary)
 		}

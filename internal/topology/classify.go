@@ -137,16 +137,18 @@ func (i *Instance) Writable() Fact {
 	return FactOf(!server.ReadOnly && !server.SuperReadOnly && !server.OfflineMode)
 }
 
-// Holds returns everything that the instance has executed or received and kept.
+// Holds returns everything that the instance has executed, is committing, or has received and kept. A commit that waits for
+// acknowledgement may have some already, of a member whose data is gone by now: a barrier must not leave it out.
 func (i *Instance) Holds() (gtid.Set, Fact) {
 	server := i.Server()
 	if server == nil {
 		return gtid.Set{}, Unknown
 	}
+	holds := server.GTIDExecuted.Union(server.GTIDOwned)
 	if server.Replication == nil {
-		return server.GTIDExecuted, True
+		return holds, True
 	}
-	return server.GTIDExecuted.Union(server.Replication.Received), True
+	return holds.Union(server.Replication.Received), True
 }
 
 // CaughtUp says whether the replica has received all that the primary held when it was sampled: had executed or, where it

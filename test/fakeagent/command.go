@@ -149,7 +149,7 @@ func (w *World) follow(i *instance, cmd agentapi.Command) error {
 	if i.process == agentapi.ProcessHeld && cmd.Primary != nil && cmd.Primary.Instance != i.name {
 		i.persist(cmd, agentapi.RoleReplica)
 		if g := cmd.PromotedGTIDSet; g != nil {
-			i.cut(*g)
+			w.cut(i, *g)
 		}
 		w.boot(i)
 		return nil
@@ -237,11 +237,14 @@ func (i *instance) closes(w *World) bool {
 	return true
 }
 
-// cut takes away what the binary log of a former primary holds beyond the set, as long as it was not made visible.
-func (i *instance) cut(g gtid.Set) {
-	if i.executed.Subtract(g).IsEmpty() {
-		i.logged = i.logged.Intersect(g)
+// cut takes away what the binary log of a former primary holds beyond the set, as long as it was not made visible. It then
+// has another server UUID: numbers that were cut off may be held by a replica somewhere, and must not be given again.
+func (w *World) cut(i *instance, g gtid.Set) {
+	if !i.executed.Subtract(g).IsEmpty() || g.Contains(i.logged) {
+		return
 	}
+	i.logged = i.logged.Intersect(g)
+	i.uuid, i.next = w.newUUID(), 1
 }
 
 func (w *World) setQuorum(i *instance, cmd agentapi.Command) error {

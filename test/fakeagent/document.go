@@ -55,6 +55,9 @@ func (w *World) server(i *instance) *agentapi.ServerStatus {
 		SemiSync:        agentapi.SemiSyncStatus{SourceEnabled: i.semiSource, WaitForReplicaCount: max(i.semiCount, 1), Clients: clients, WaitSessions: len(i.waiting)},
 		AccountsApplied: !i.readOnly, AppliedQuorum: i.appliedQuorum,
 	}
+	for _, c := range i.waiting {
+		out.GTIDOwned = out.GTIDOwned.Union(c.gtid)
+	}
 	if i.fenced {
 		out.FencedEpoch = i.epoch
 	}

@@ -165,7 +165,7 @@ func (s *Server) command(rw http.ResponseWriter, req *http.Request) {
 		err = s.world.Do(s.name, cmd)
 	}
 	if err == nil {
-		rw.WriteHeader(http.StatusNoContent)
+		s.status(rw, req)
 		return
 	}
 	var refusal *agentapi.Error
