@@ -50,6 +50,10 @@ const user = "porpoise"
 
 // serve starts a registry on an address of this machine and keeps its files in dir.
 func serve(ctx context.Context, address, dir string) (*server, error) {
+	blobs := filepath.Join(dir, "blobs")
+	if err := os.MkdirAll(blobs, 0o700); err != nil {
+		return nil, fmt.Errorf("make a folder for the registry: %w", err)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for the registry: %w", err)
@@ -57,7 +61,7 @@ func serve(ctx context.Context, address, dir string) (*server, error) {
 	s := &server{
 		host: listener.Addr().String(), password: rand.Text(), pulled: map[string]bool{},
 		authorityFile: filepath.Join(dir, "ca.crt"), dockerConfig: filepath.Join(dir, "docker"),
-		images: registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(filepath.Join(dir, "blobs"))), registry.Logger(log.New(io.Discard, "", 0))),
+		images: registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(blobs)), registry.Logger(log.New(io.Discard, "", 0))),
 	}
 	certificate, err := s.certify(net.ParseIP(address))
 	if err == nil {
