@@ -16,6 +16,10 @@ const (
 	PhaseRunning ClusterPhase = "Running"
 	// PhaseDegraded means: a primary takes writes, but some instance is missing or does not follow.
 	PhaseDegraded ClusterPhase = "Degraded"
+	// PhaseFailingOver means: the primary is lost, and another instance is taking its place.
+	PhaseFailingOver ClusterPhase = "FailingOver"
+	// PhaseSwitchingOver means: the primary is handing over to another instance.
+	PhaseSwitchingOver ClusterPhase = "SwitchingOver"
 	// PhaseUpdating means: a change of the specification is rolling through the instances.
 	PhaseUpdating ClusterPhase = "Updating"
 	// PhaseBlocked means: no primary takes writes; condition WritesBlocked says why.
@@ -37,6 +41,8 @@ const (
 	ConditionReplicating = "Replicating"
 	// ConditionQuorumHealthy: at least as many members can acknowledge as a commit waits for.
 	ConditionQuorumHealthy = "QuorumHealthy"
+	// ConditionFailoverReady: if the primary were lost now, another instance could take its place without losing anything.
+	ConditionFailoverReady = "FailoverReady"
 	// ConditionWritesBlocked: no commit can be acknowledged now; its message says why and what ends it.
 	ConditionWritesBlocked = "WritesBlocked"
 	// ConditionProgressing: instances are being created, removed or changed.
@@ -53,7 +59,8 @@ type MySQLClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Phase in one word: Pending, Creating, Running, Degraded, Updating, Blocked or Deleting.
+	// Phase in one word: Pending, Creating, Running, Degraded, FailingOver, SwitchingOver, Updating, Blocked, Unknown or
+	// Deleting.
 	// +optional
 	Phase ClusterPhase `json:"phase,omitempty"`
 
@@ -81,6 +88,11 @@ type MySQLClusterStatus struct {
 	// +optional
 	Topology TopologySummary `json:"topology,omitempty"`
 
+	// Switchover is what became of the last one that was asked for by the annotation porpoise.dev/switchover; its id is the
+	// annotation's value.
+	// +optional
+	Switchover *SwitchoverStatus `json:"switchover,omitempty"`
+
 	// Version of the newest mysqld that has run on the data, e.g. 9.7.4; empty: none has.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{1,3}$`
@@ -97,8 +109,8 @@ type MySQLClusterStatus struct {
 	// +optional
 	Revisions Revisions `json:"revisions,omitempty"`
 
-	// Conditions: Ready, PrimaryAvailable, Replicating, QuorumHealthy, WritesBlocked, Progressing, CertificatesValid,
-	// Stalled.
+	// Conditions: Ready, PrimaryAvailable, Replicating, QuorumHealthy, FailoverReady, WritesBlocked, Progressing,
+	// CertificatesValid, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -109,6 +109,10 @@ type MySQLClusterSpec struct {
 	// +optional
 	Replication ReplicationSpec `json:"replication,omitempty"`
 
+	// Failover says what happens when the primary is lost.
+	// +optional
+	Failover FailoverSpec `json:"failover,omitempty"`
+
 	// Resources of the mysqld container. The InnoDB buffer pool is sized from the memory limit unless config sets
 	// innodb_buffer_pool_size.
 	// +optional
@@ -198,6 +202,54 @@ type ReplicationSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9
 	Acks *int32 `json:"acks,omitempty"`
+}
+
+// FailoverMode says who decides that another instance takes the place of a lost primary.
+//
+// +kubebuilder:validation:Enum=Automatic;Manual
+type FailoverMode string
+
+const (
+	// FailoverAutomatic means: the operator does, as soon as it is certain that no acknowledged commit is lost by it. The
+	// default.
+	FailoverAutomatic FailoverMode = "Automatic"
+	// FailoverManual means: nobody takes its place; it is brought back in place. Switchovers are carried out all the same.
+	FailoverManual FailoverMode = "Manual"
+)
+
+// ErrantPolicy says what becomes of an instance with transactions of its own.
+//
+// +kubebuilder:validation:Enum=Rebuild;Hold
+type ErrantPolicy string
+
+const (
+	// ErrantRebuild means: they are saved on its volume, then it is rebuilt as a copy of a member. The default.
+	ErrantRebuild ErrantPolicy = "Rebuild"
+	// ErrantHold means: it is left as it is, outside the quorum, for a person.
+	ErrantHold ErrantPolicy = "Hold"
+)
+
+// FailoverSpec says what happens when the primary is lost.
+type FailoverSpec struct {
+	// Mode: with Automatic another instance becomes primary as soon as it is certain that no acknowledged commit is lost by
+	// it; with Manual a lost primary is brought back in place, and a person switches over or accepts a loss.
+	// +optional
+	// +kubebuilder:default=Automatic
+	Mode FailoverMode `json:"mode,omitempty"`
+
+	// MaxFailovers is how many failovers there may be within ten minutes, 1 to 1000. After that a lost primary is brought
+	// back in place, so that a query which crashes mysqld does not walk through the cluster.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxFailovers int32 `json:"maxFailovers,omitempty"`
+
+	// ErrantTransactions says what becomes of an instance that has executed transactions which the primary never had: with
+	// Rebuild they are saved on its volume and it becomes a copy of a member; with Hold it is left for a person.
+	// +optional
+	// +kubebuilder:default=Rebuild
+	ErrantTransactions ErrantPolicy `json:"errantTransactions,omitempty"`
 }
 
 // ResourcesSpec holds CPU and memory of the mysqld container.

@@ -137,8 +137,7 @@ func suspended(ctx context.Context, s *scope) (Result, error) {
 		return Continue(), nil
 	}
 	if s.live.topology != nil && !s.live.topology.Spec.Suspend {
-		spec := s.live.topology.Spec
-		if err := s.apply(ctx, desired.Topology(s.in, spec.Instances, spec.Acks, spec.Restarting), s.live.topology); err != nil {
+		if err := s.apply(ctx, desired.Topology(s.in, s.live.topology.Spec), s.live.topology); err != nil {
 			return Result{}, err
 		}
 	}

@@ -138,15 +138,17 @@ func (s *scope) shapeOf(name string, set *appsv1.StatefulSet) *desired.Shape {
 
 // topology tells the topology lane what is wanted. It keeps its record while the specification is invalid.
 func topology(ctx context.Context, s *scope) (Result, error) {
+	spec := desired.TopologySpec(s.cluster)
+	if s.invalid && s.live.topology != nil {
+		spec = *s.live.topology.Spec.DeepCopy()
+	}
+	spec.Restarting = s.plan.Restarting
+	// What people ask for in an emergency does not wait for a correct specification.
+	s.wishes(&spec)
 	if s.foreign || s.live.topology == nil && !s.mayFound() {
 		return Continue(), nil
 	}
-	if s.invalid {
-		spec := s.live.topology.Spec
-		return Continue(), s.apply(ctx, desired.Topology(s.in, spec.Instances, spec.Acks, s.plan.Restarting), s.live.topology)
-	}
-	acks := desired.Acks(&s.cluster.Spec)
-	return Continue(), s.apply(ctx, desired.Topology(s.in, desired.Instances(s.cluster), acks, s.plan.Restarting), s.live.topology)
+	return Continue(), s.apply(ctx, desired.Topology(s.in, spec), s.live.topology)
 }
 
 // mayFound tells whether the record may be made, upon which the topology lane initialises instances: their configuration
@@ -198,7 +200,17 @@ func (s *scope) released(name string) bool {
 	t := s.live.topology
 	return !s.invalid && !s.foreign && t != nil && !slices.Contains(s.wanted(), name) &&
 		t.Status.ObservedGeneration >= t.Generation && !slices.Contains(t.Spec.Instances, name) &&
-		t.Status.Primary != name && !isMember(t, name)
+		t.Status.Primary != name && !isMember(t, name) && !changesPrimary(t)
+}
+
+// changesPrimary tells whether another primary is being made: until it is open its predecessor, which nothing in the record
+// names any more, may be the only other one that holds everything.
+func changesPrimary(t *v1.MySQLTopology) bool {
+	switch t.Status.Phase {
+	case v1.TopologyDraining, v1.TopologyFencing, v1.TopologyPromoting:
+		return true
+	}
+	return false
 }
 
 func (s *scope) removeInstance(ctx context.Context, name string) error {

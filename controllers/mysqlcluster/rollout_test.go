@@ -27,3 +27,27 @@ func TestTroubleOfAContainerIsNoEvidenceAgainstAnInstanceThatServes(t *testing.T
 		}
 	}
 }
+
+// TestNothingIsRemovedWhileAnotherPrimaryIsMade: a former primary is named by nothing in the record, and may be the only
+// other one that holds everything.
+func TestNothingIsRemovedWhileAnotherPrimaryIsMade(t *testing.T) {
+	for phase, want := range map[v1.TopologyPhase]bool{
+		v1.TopologyStable:     true,
+		v1.TopologyRecovering: true,
+		v1.TopologyBlocked:    true,
+		v1.TopologyDraining:   false,
+		v1.TopologyFencing:    false,
+		v1.TopologyPromoting:  false,
+	} {
+		cluster := &v1.MySQLCluster{}
+		cluster.Name, cluster.Spec.Replicas = "orders", 1
+		s := &scope{cluster: cluster}
+		s.live.topology = &v1.MySQLTopology{
+			Spec:   v1.MySQLTopologySpec{Instances: []string{"orders-0"}},
+			Status: v1.MySQLTopologyStatus{Phase: phase, Primary: "orders-0"},
+		}
+		if got := s.released("orders-1"); got != want {
+			t.Errorf("%s: released %t, want %t", phase, got, want)
+		}
+	}
+}

@@ -43,6 +43,8 @@ type scope struct {
 
 	// problems, the most important first; each is reported once.
 	problems []conditions.Problem
+	// requests of people that cannot be read.
+	requests []conditions.Problem
 	// invalid is true when the specification must not be followed.
 	invalid bool
 	// foreign is true when volumes are not this cluster's: no instance may be touched.

@@ -59,6 +59,7 @@ func (s *scope) status(failed error) v1.MySQLClusterStatus {
 	status.Replicas = int32(len(s.live.statefulSets))
 	status.Selector = labels.SelectorFromSet(naming.ClusterSelector(s.cluster.Name)).String()
 	status.Topology = s.topologySummary()
+	status.Switchover = s.switchoverStatus()
 	status.Instances = s.instanceStatuses()
 	status.Version = s.newestRun()
 	status.ReadyReplicas = 0
@@ -72,6 +73,9 @@ func (s *scope) status(failed error) v1.MySQLClusterStatus {
 		status.Revisions.Target, status.Image = s.shape.Revision(), s.shape.Image
 	case s.target != nil:
 		status.Revisions.Target, status.Image = s.target.Hash, s.target.Shape.Image
+	}
+	if end := conditions.CapEnds(s.live.topology, s.now); !end.IsZero() {
+		s.requeueAfter(end.Sub(s.now))
 	}
 	status.Phase, status.Conditions = conditions.Evaluate(s.conditionInput(failed), s.cluster.Status.Conditions, s.now)
 	status.Ready = meta.IsStatusConditionTrue(status.Conditions, v1.ConditionReady)
@@ -91,6 +95,7 @@ func (s *scope) conditionInput(failed error) conditions.Input {
 		Leaving:            s.leaving(),
 		Topology:           s.live.topology,
 		Problems:           problems,
+		Requests:           s.requests,
 		Change:             s.plan.Message,
 		CertificateProblem: s.certificateProblem,
 		CertificateMessage: s.certificateMessage,
@@ -181,6 +186,7 @@ func (s *scope) announce(old, status v1.MySQLClusterStatus) {
 	if old.Phase != status.Phase {
 		s.event(corev1.EventTypeNormal, eventStatusUpdated, string(status.Phase), fmt.Sprintf("phase %s (was %s)", status.Phase, orNone(string(old.Phase))), nil)
 	}
+	s.announceTopology(old, status)
 	for _, a := range announced {
 		before, after := meta.FindStatusCondition(old.Conditions, a.kind), meta.FindStatusCondition(status.Conditions, a.kind)
 		if after == nil || before != nil && before.Status == after.Status && (after.Status != a.bad || before.Reason == after.Reason) {

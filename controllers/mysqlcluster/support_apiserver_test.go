@@ -44,6 +44,7 @@ func fullSpec() v1.MySQLClusterSpec {
 		Config:           map[string]v1.ConfigValue{"max_connections": "500"},
 		ConfigFrom:       []v1.ConfigSource{{ConfigMapKeyRef: v1.ConfigMapKeyRef{Name: "tuned", Key: "my.cnf"}}},
 		Replication:      v1.ReplicationSpec{Acks: ptr.To[int32](1)},
+		Failover:         v1.FailoverSpec{Mode: v1.FailoverManual, MaxFailovers: 9, ErrantTransactions: v1.ErrantHold},
 		Resources: v1.ResourcesSpec{
 			Requests: v1.ComputeResources{CPU: ptr.To(resource.MustParse("0.5")), Memory: ptr.To(resource.MustParse("1024Mi"))},
 			Limits:   v1.ComputeResources{CPU: ptr.To(resource.MustParse("2000m")), Memory: ptr.To(resource.MustParse("2048Mi"))},

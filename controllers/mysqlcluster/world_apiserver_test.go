@@ -30,6 +30,12 @@ type world struct {
 	check string
 	// refuse keeps pods from being made.
 	refuse bool
+	// primary, empty: the first instance. It hands over before it is restarted or removed, unless hold is true.
+	primary string
+	hold    bool
+	// switchover is what became of the last request; refusal refuses the next one.
+	switchover *v1.SwitchoverStatus
+	refusal    string
 	// deleted lists instances whose pods were deleted by the cluster lane, in order.
 	deleted []string
 	pods    map[string]string
@@ -191,15 +197,50 @@ func (w *world) runTopologies(ctx context.Context) error {
 	return nil
 }
 
+// handOver says who is primary now: what was asked for, or another one where the present one is to be restarted or removed.
+func (w *world) handOver(t *v1.MySQLTopology) string {
+	if w.primary == "" {
+		w.primary = t.Spec.Instances[0]
+	}
+	if ask := t.Spec.Switchover; ask != nil && !w.hold && (w.switchover == nil || w.switchover.ID != ask.ID) {
+		w.switchover = &v1.SwitchoverStatus{ID: ask.ID, State: v1.SwitchoverRefused, Message: w.refusal}
+		if w.refusal == "" {
+			w.switchover.State, w.switchover.Message = v1.SwitchoverDone, ask.To+" is primary"
+			w.primary = ask.To
+		}
+		return w.primary
+	}
+	if leaves := !slices.Contains(t.Spec.Instances, w.primary); !w.hold && (leaves || t.Spec.Restarting == w.primary) {
+		for _, name := range t.Spec.Instances {
+			if name != w.primary && w.pods[name] != "" {
+				w.primary = name
+				break
+			}
+		}
+	}
+	return w.primary
+}
+
 func (w *world) topologyStatus(t *v1.MySQLTopology) *v1.MySQLTopologyStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	status := v1.MySQLTopologyStatus{
 		ObservedGeneration: t.Generation, Phase: v1.TopologyStable, Reason: v1.TopologyHealthy, Message: "all is well",
-		Epoch: 1, Primary: t.Spec.Instances[0], Routed: true, RestartReady: t.Spec.Restarting,
-		Quorum: &v1.Quorum{RequiredAcks: t.Spec.Acks},
+		Epoch: max(t.Status.Epoch, 1), Primary: w.handOver(t), Routed: true, RestartReady: t.Spec.Restarting,
+		Quorum: &v1.Quorum{RequiredAcks: t.Spec.Acks}, Switchover: w.switchover, History: t.Status.History,
 	}
-	for _, name := range t.Spec.Instances {
+	if t.Status.Primary != "" && t.Status.Primary != status.Primary {
+		status.Epoch++
+		status.History = append(status.History, v1.EpochRecord{Epoch: status.Epoch, Instance: status.Primary, PromotedAt: metav1.Now(), Cause: v1.CauseSwitchover})
+	}
+	if t.Spec.Restarting == status.Primary && w.hold {
+		status.RestartReady = ""
+	}
+	names := slices.Clone(t.Spec.Instances)
+	if !slices.Contains(names, status.Primary) {
+		names = append(names, status.Primary)
+	}
+	for _, name := range names {
 		i := v1.TopologyInstance{Name: name, Role: v1.RoleReplica, State: v1.InstancePending, ServerUUID: "uuid-" + name}
 		if name == status.Primary {
 			i.Role = v1.RolePrimary

@@ -68,7 +68,7 @@ func children(in desired.Input) map[string]struct {
 		"serviceaccount": {desired.ServiceAccount(in), &corev1.ServiceAccount{}},
 		"secret":         {desired.AccountSecret(in, "orders-app", desired.Account{Username: "app", Password: "p", Database: "app", CA: []byte("PEM")}), &corev1.Secret{}},
 		"revision":       {desired.Revision(in, shape, desired.Verdict{Check: "c"}, 1), &appsv1.ControllerRevision{}},
-		"topology":       {desired.Topology(in, []string{"orders-0"}, 1, ""), &v1.MySQLTopology{}},
+		"topology":       {desired.Topology(in, v1.MySQLTopologySpec{Instances: []string{"orders-0"}, Acks: 1}), &v1.MySQLTopology{}},
 	}
 }
 

@@ -57,6 +57,8 @@ type Input struct {
 	Topology *v1.MySQLTopology
 	// Problems, the most important first.
 	Problems []Problem
+	// Requests that cannot be read: a person corrects them, and everything else goes on.
+	Requests []Problem
 	// Change says what a change of revision is doing; empty: there is none.
 	Change string
 	// Certificates: a problem, or what to say when there is none.
@@ -76,6 +78,7 @@ func Evaluate(in Input, old []metav1.Condition, now time.Time) (v1.ClusterPhase,
 		primaryAvailable(in, f),
 		replicating(in, f),
 		quorumHealthy(in, f),
+		failoverReady(in, now),
 		writesBlocked(in, f),
 		progressing(in, f),
 		certificatesValid(in),
@@ -130,6 +133,8 @@ func observe(in Input) facts {
 		for _, m := range status.Quorum.Members {
 			member[m.Name] = true
 			switch {
+			case m.Name == status.Primary:
+				// It keeps a seat for a while after it was promoted, and acknowledges nothing of its own.
 			case running[m.Name]:
 				f.members++
 			case unheard[m.Name]:
@@ -268,14 +273,15 @@ func certificatesValid(in Input) metav1.Condition {
 }
 
 func stalled(in Input) metav1.Condition {
-	if len(in.Problems) == 0 {
+	problems := slices.Concat(in.Problems, in.Requests)
+	if len(problems) == 0 {
 		return condition(v1.ConditionStalled, false, ReasonNone, "nothing needs a person")
 	}
-	messages := make([]string, 0, len(in.Problems))
-	for _, p := range in.Problems {
+	messages := make([]string, 0, len(problems))
+	for _, p := range problems {
 		messages = append(messages, p.Message)
 	}
-	return condition(v1.ConditionStalled, true, in.Problems[0].Reason, strings.Join(messages, "; "))
+	return condition(v1.ConditionStalled, true, problems[0].Reason, strings.Join(messages, "; "))
 }
 
 func condition(kind string, status bool, reason, message string) metav1.Condition {

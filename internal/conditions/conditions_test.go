@@ -33,6 +33,14 @@ func stop(in *Input, name string, state v1.InstanceState) {
 	}
 }
 
+func topologyIs(in *Input, phase v1.TopologyPhase, reason, message string, operation v1.OperationType) {
+	s := &in.Topology.Status
+	s.Phase, s.Reason, s.Message = phase, reason, message
+	if operation != "" {
+		s.Operation = &v1.TopologyOperation{ID: "x", Type: operation, Target: "m-1"}
+	}
+}
+
 func TestEvaluate(t *testing.T) {
 	quota := Problem{Reason: "QuotaExceeded", Message: "exceeded quota: small"}
 	for name, tc := range map[string]struct {
@@ -140,6 +148,67 @@ func TestEvaluate(t *testing.T) {
 			func(in *Input) { in.Deleting = true }, v1.PhaseDeleting,
 			[]string{"Ready=False/Deleting", "Progressing=True/Deleting"},
 		},
+		"a request cannot be read": {
+			func(in *Input) {
+				in.EverReady, in.Topology = false, nil
+				in.Requests = []Problem{{Reason: "InvalidAnnotation", Message: "annotation x"}}
+			}, v1.PhaseCreating,
+			[]string{"Stalled=True/InvalidAnnotation annotation x", "Ready=False/Creating"},
+		},
+		"the primary is a member of its own quorum": {
+			func(in *Input) {
+				members := &in.Topology.Status.Quorum.Members
+				*members = append(*members, v1.QuorumMember{Name: "m-0"})
+				stop(in, "m-1", v1.InstanceUnreachable)
+				stop(in, "m-2", v1.InstancePending)
+				in.Topology.Status.Instances[1].State = v1.InstanceStarting
+			}, v1.PhaseBlocked,
+			[]string{"Ready=False/TooFewMembers 0 members serve", "QuorumHealthy=False/TooFewMembers", "WritesBlocked=True/TooFewMembers"},
+		},
+		"members are being fenced": {
+			func(in *Input) {
+				topologyIs(in, v1.TopologyFencing, v1.TopologyFencingMembers, "m-0 is lost", v1.OperationFailover)
+			}, v1.PhaseFailingOver,
+			[]string{"Ready=False/FencingMembers m-0 is lost", "PrimaryAvailable=False/FencingMembers", "WritesBlocked=True/FencingMembers m-0 is lost", "FailoverReady=False/FailingOver m-0 is lost"},
+		},
+		"a primary is lost in the middle of a change": {
+			func(in *Input) {
+				in.Change, in.Topology.Spec.Restarting = "restarting m-0", "m-0"
+				topologyIs(in, v1.TopologyFencing, v1.TopologyFencingMembers, "m-0 is lost", v1.OperationFailover)
+			}, v1.PhaseFailingOver,
+			[]string{"Progressing=True/Updating restarting m-0"},
+		},
+		"another instance is being opened": {
+			func(in *Input) {
+				topologyIs(in, v1.TopologyPromoting, v1.TopologyOpening, "opening m-1", v1.OperationFailover)
+			}, v1.PhaseFailingOver,
+			[]string{"Ready=False/Opening opening m-1", "WritesBlocked=True/Opening", "FailoverReady=False/FailingOver"},
+		},
+		"a switchover": {
+			func(in *Input) {
+				topologyIs(in, v1.TopologyDraining, v1.TopologyDrainingPrimary, "m-0 ends its writes", v1.OperationSwitchover)
+			}, v1.PhaseSwitchingOver,
+			[]string{"Ready=False/DrainingPrimary", "WritesBlocked=True/DrainingPrimary m-0 ends its writes", "FailoverReady=False/SwitchingOver"},
+		},
+		"the target of a switchover is being opened": {
+			func(in *Input) {
+				topologyIs(in, v1.TopologyPromoting, v1.TopologyOpening, "opening m-1", v1.OperationSwitchover)
+			}, v1.PhaseSwitchingOver,
+			[]string{"FailoverReady=False/SwitchingOver"},
+		},
+		"a change switches over": {
+			func(in *Input) {
+				in.Change, in.Topology.Spec.Restarting = "restarting m-0", "m-0"
+				topologyIs(in, v1.TopologyDraining, v1.TopologyDrainingPrimary, "m-0 ends its writes", v1.OperationSwitchover)
+			}, v1.PhaseUpdating,
+			[]string{"WritesBlocked=True/DrainingPrimary"},
+		},
+		"a loss is to be accepted": {
+			func(in *Input) {
+				topologyIs(in, v1.TopologyBlocked, v1.TopologyMembersLost, "m-0 is lost", "")
+			}, v1.PhaseBlocked,
+			[]string{"WritesBlocked=True/MembersLost m-0 is lost", "FailoverReady=False/MembersLost"},
+		},
 		"a certificate cannot be kept": {
 			func(in *Input) { in.CertificateProblem = &Problem{Reason: "Forbidden", Message: "no"} }, v1.PhaseRunning,
 			[]string{"CertificatesValid=False/Forbidden no"},
@@ -152,8 +221,8 @@ func TestEvaluate(t *testing.T) {
 			if phase != tc.phase {
 				t.Errorf("phase %s, want %s", phase, tc.phase)
 			}
-			if len(conditions) != 8 {
-				t.Errorf("%d conditions, want 8", len(conditions))
+			if len(conditions) != 9 {
+				t.Errorf("%d conditions, want 9", len(conditions))
 			}
 			for _, want := range tc.want {
 				requireCondition(t, conditions, want)
@@ -189,7 +258,7 @@ func TestTransitions(t *testing.T) {
 	_, later := Evaluate(in, again, now.Add(2*time.Hour))
 	for _, c := range later {
 		moved := !c.LastTransitionTime.Equal(&metav1.Time{Time: now})
-		if moved != (c.Type == v1.ConditionReplicating) {
+		if moved != (c.Type == v1.ConditionReplicating || c.Type == v1.ConditionFailoverReady) {
 			t.Errorf("%s: lastTransitionTime %s", c.Type, c.LastTransitionTime)
 		}
 	}
@@ -213,7 +282,7 @@ func TestEveryPhaseHasARow(t *testing.T) {
 	for _, row := range phases {
 		rows[row.phase] = true
 	}
-	for _, phase := range []v1.ClusterPhase{v1.PhasePending, v1.PhaseCreating, v1.PhaseRunning, v1.PhaseDegraded, v1.PhaseUpdating, v1.PhaseBlocked, v1.PhaseUnknown, v1.PhaseDeleting} {
+	for _, phase := range []v1.ClusterPhase{v1.PhasePending, v1.PhaseCreating, v1.PhaseRunning, v1.PhaseDegraded, v1.PhaseFailingOver, v1.PhaseSwitchingOver, v1.PhaseUpdating, v1.PhaseBlocked, v1.PhaseUnknown, v1.PhaseDeleting} {
 		if !rows[phase] {
 			t.Errorf("phase %s has no row", phase)
 		}

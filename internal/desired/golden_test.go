@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -49,6 +50,7 @@ func fullInput() Input {
 			Size: resource.MustParse("20480Mi"), StorageClassName: ptr.To("fast"), ReclaimPolicy: v1.ReclaimDelete,
 		},
 		Replication: v1.ReplicationSpec{Acks: ptr.To[int32](1)},
+		Failover:    v1.FailoverSpec{Mode: v1.FailoverManual, MaxFailovers: 7, ErrantTransactions: v1.ErrantHold},
 		Resources: v1.ResourcesSpec{
 			Requests: v1.ComputeResources{CPU: ptr.To(resource.MustParse("0.5")), Memory: ptr.To(resource.MustParse("1024Mi"))},
 			Limits:   v1.ComputeResources{Memory: ptr.To(resource.MustParse("2Gi"))},
@@ -86,6 +88,17 @@ func shapeFor(in Input) Shape {
 	return ShapeOf(in.Cluster, image, goldenConfig)
 }
 
+// wishesOf is what a full specification wants at a moment at which everything is asked for.
+func wishesOf(in Input) v1.MySQLTopologySpec {
+	spec := TopologySpec(in.Cluster)
+	spec.Restarting = "orders-2"
+	if in.Cluster.Spec.Suspend {
+		spec.Switchover = &v1.SwitchoverRequest{ID: "orders-1@v2", To: "orders-1"}
+		spec.AcceptDataLoss = &v1.DataLossAcceptance{ID: "ann@2026-05-01T12:00:00Z", By: "ann", At: metav1.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	}
+	return spec
+}
+
 func TestGolden(t *testing.T) {
 	for name, in := range map[string]Input{"plain": plainInput(), "full": fullInput()} {
 		shape := shapeFor(in)
@@ -104,7 +117,7 @@ func TestGolden(t *testing.T) {
 			"secret-app":         AccountSecret(in, "orders-app", Account{Username: "app", Password: "s3cr/t", Database: "app", CA: []byte("PEM")}),
 			"secret-admin":       AccountSecret(in, "orders-admin", Account{Username: "admin", Password: "s3cr/t", CA: []byte("PEM")}),
 			"secret-certificate": CertificateSecret(in, "orders-1-tls", "orders-1", map[string][]byte{"tls.crt": []byte("certificate")}),
-			"topology":           Topology(in, Instances(in.Cluster), Acks(&in.Cluster.Spec), "orders-2"),
+			"topology":           Topology(in, wishesOf(in)),
 			"statefulset":        StatefulSet(in, shape, "orders-1"),
 			"checkpod":           CheckPod(in, shape, "9.7"),
 			"revision":           Revision(in, shape, verdict, 3),

@@ -19,10 +19,12 @@ type TopologyApplyConfiguration struct {
 // IsApplyConfiguration marks the type for the client.
 func (*TopologyApplyConfiguration) IsApplyConfiguration() {}
 
-// Topology is what the cluster lane wants of the topology lane: these instances, so many acknowledgements, and room to
-// replace the pod of restarting (empty: none).
-func Topology(in Input, instances []string, acks int32, restarting string) *TopologyApplyConfiguration {
+// Topology is what the cluster lane wants of the topology lane. Cluster id and suspend are the cluster's, the rest of the
+// wanted specification is taken as it is.
+func Topology(in Input, want v1.MySQLTopologySpec) *TopologyApplyConfiguration {
 	cluster := in.Cluster
+	spec := want.DeepCopy()
+	spec.ClusterID, spec.Suspend = in.ClusterID, cluster.Spec.Suspend
 	return &TopologyApplyConfiguration{
 		TypeMetaApplyConfiguration: *metav1ac.TypeMeta().
 			WithAPIVersion(v1.GroupVersion.String()).
@@ -32,13 +34,17 @@ func Topology(in Input, instances []string, acks int32, restarting string) *Topo
 			WithNamespace(cluster.Namespace).
 			WithLabels(naming.ClusterLabels(cluster.Name)).
 			WithOwnerReferences(OwnerReference(cluster)),
-		Spec: &v1.MySQLTopologySpec{
-			ClusterID:  in.ClusterID,
-			Acks:       acks,
-			Instances:  instances,
-			Restarting: restarting,
-			Suspend:    cluster.Spec.Suspend,
-		},
+		Spec: spec,
+	}
+}
+
+// TopologySpec is what a specification asks of the topology lane, but for what is asked for at a moment: a restart, a
+// switchover, an accepted loss.
+func TopologySpec(cluster *v1.MySQLCluster) v1.MySQLTopologySpec {
+	return v1.MySQLTopologySpec{
+		Instances: Instances(cluster),
+		Acks:      Acks(&cluster.Spec),
+		Failover:  Failover(cluster.Spec.Failover),
 	}
 }
 

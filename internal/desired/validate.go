@@ -16,8 +16,9 @@ import (
 
 // Limits that the schema states too.
 const (
-	minReplicas = 1
-	maxReplicas = 10
+	minReplicas     = 1
+	maxReplicas     = 10
+	maxMaxFailovers = 1000
 )
 
 var (
@@ -46,6 +47,7 @@ func Validate(cluster *v1.MySQLCluster, old Previous) field.ErrorList {
 	errs = append(errs, validateName(cluster.Name)...)
 	errs = append(errs, validateVersion(spec.Child("version"), cluster.Spec.Version, old.Version)...)
 	errs = append(errs, validateReplicas(spec, &cluster.Spec)...)
+	errs = append(errs, validateFailover(spec.Child("failover"), cluster.Spec.Failover)...)
 	errs = append(errs, validateStorage(spec.Child("storage"), cluster.Spec.Storage, old)...)
 	errs = append(errs, validateConfig(spec.Child("config"), cluster.Spec.Config)...)
 	errs = append(errs, validateResources(spec.Child("resources"), cluster.Spec.Resources)...)
@@ -120,6 +122,25 @@ func validateReplicas(spec *field.Path, s *v1.MySQLClusterSpec) field.ErrorList 
 		return field.ErrorList{field.Invalid(path, acks, fmt.Sprintf("must be 1 to %d; 0 is allowed only with spec.replicas 1", s.Replicas-1))}
 	}
 	return nil
+}
+
+func validateFailover(path *field.Path, f v1.FailoverSpec) field.ErrorList {
+	var errs field.ErrorList
+	switch f.Mode {
+	case "", v1.FailoverAutomatic, v1.FailoverManual:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("mode"), f.Mode, []v1.FailoverMode{v1.FailoverAutomatic, v1.FailoverManual}))
+	}
+	// 0 is what an absent one reads as where the schema gave it no default.
+	if f.MaxFailovers < 0 || f.MaxFailovers > maxMaxFailovers {
+		errs = append(errs, field.Invalid(path.Child("maxFailovers"), f.MaxFailovers, fmt.Sprintf("must be 1 to %d", maxMaxFailovers)))
+	}
+	switch f.ErrantTransactions {
+	case "", v1.ErrantRebuild, v1.ErrantHold:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("errantTransactions"), f.ErrantTransactions, []v1.ErrantPolicy{v1.ErrantRebuild, v1.ErrantHold}))
+	}
+	return errs
 }
 
 func validateStorage(path *field.Path, storage v1.StorageSpec, old Previous) field.ErrorList {

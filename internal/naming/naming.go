@@ -33,6 +33,12 @@ const (
 	AnnotationBlank = "porpoise.dev/blank"
 	// AnnotationAdopt on a MySQLCluster: the cluster id of kept volumes that it may take over.
 	AnnotationAdopt = "porpoise.dev/adopt-volumes-of"
+	// AnnotationSwitchover on a MySQLCluster asks for another primary: TO or TO@ANYTHING, where TO is an instance or
+	// SwitchoverToAny. A changed value is a new request.
+	AnnotationSwitchover = "porpoise.dev/switchover"
+	// AnnotationAcceptDataLoss on a MySQLCluster says who accepts that a failover loses acknowledged commits, and when:
+	// WHO@RFC3339. Each value counts for one failover.
+	AnnotationAcceptDataLoss = "porpoise.dev/accept-data-loss"
 )
 
 // Values of LabelRole.
@@ -41,6 +47,9 @@ const (
 	RoleReplica = "replica"
 )
 
+// SwitchoverToAny in AnnotationSwitchover leaves the choice to the operator.
+const SwitchoverToAny = "any"
+
 // ManagedBy is the value of LabelManagedBy and the name of the product in labels.
 const ManagedBy = "porpoise"
 
@@ -48,6 +57,8 @@ const ManagedBy = "porpoise"
 const (
 	OwnerClusterLane  = "porpoise-cluster"
 	OwnerTopologyLane = "porpoise-topology"
+	// OwnerPlugin writes annotations that people ask for by kubectl porpoise.
+	OwnerPlugin = "kubectl-porpoise"
 )
 
 // Ports of an instance's pod.
