@@ -123,7 +123,7 @@ func (a *Agent) reportState() {
 	a.hub.update(func(d *agentapi.Status) {
 		d.ClusterID, d.Epoch, d.Role, d.Quorum, d.Primary = st.ClusterID, st.Epoch, st.Role, st.Quorum, ""
 		if st.Primary != nil {
-			d.Primary = st.Primary.Instance
+			d.Primary, d.PrimaryEpoch = st.Primary.Instance, st.PrimaryEpoch
 		}
 		d.Data.State, d.Data.Incarnation, d.Data.Error = st.Data, st.Incarnation, st.DataError
 		d.Data.WasPrimary, d.Data.CutTail = st.WasPrimary, st.CutTail

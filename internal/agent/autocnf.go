@@ -10,9 +10,12 @@ import (
 	"github.com/porpoise-dev/porpoise/internal/gtid"
 )
 
+// autoCnf is where mysqld keeps its server UUID, and makes one when the file is missing.
+const autoCnf = "auto.cnf"
+
 // readServerUUID reads the server's UUID from auto.cnf, where mysqld keeps it; empty: it has none yet.
 func readServerUUID(dataDir string) string {
-	text, err := os.ReadFile(filepath.Join(dataDir, "auto.cnf"))
+	text, err := os.ReadFile(filepath.Join(dataDir, autoCnf))
 	if err != nil {
 		return ""
 	}

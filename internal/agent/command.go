@@ -208,7 +208,7 @@ func (a *Agent) admit(cmd agentapi.Command) error {
 	case cmd.Epoch > st.Epoch && st.Role == agentapi.RolePrimary && cmd.Type != agentapi.CommandPromote &&
 		cmd.Type != agentapi.CommandFollow && cmd.Type != agentapi.CommandDemote && cmd.Type != agentapi.CommandStart:
 		return refuse(agentapi.ErrPrecondition, "this instance was primary in epoch %d; in epoch %d it must first be told its role by Promote, Follow or Demote (or started by Start)", st.Epoch, cmd.Epoch)
-	case cmd.Epoch == st.Epoch && st.Primary != nil && cmd.Primary != nil && st.Primary.Instance != cmd.Primary.Instance:
+	case cmd.Epoch == st.Epoch && st.primaryNow() != nil && cmd.Primary != nil && st.Primary.Instance != cmd.Primary.Instance:
 		return refuse(agentapi.ErrPrecondition, "the primary of epoch %d is %s, the command names %s: a change needs a new epoch", st.Epoch, st.Primary.Instance, cmd.Primary.Instance)
 	}
 	return nil
@@ -219,11 +219,10 @@ func (a *Agent) persist(cmd agentapi.Command, change func(*state)) error {
 	before := a.state.get()
 	err := a.state.update(func(s *state) {
 		s.ClusterID = cmd.ClusterID
-		if cmd.Epoch > s.Epoch {
-			s.Epoch, s.Primary = cmd.Epoch, nil
-		}
+		s.Epoch = max(s.Epoch, cmd.Epoch)
+		// Where nobody is primary in the new epoch the last one that was stays known: it tells if the record is lost.
 		if cmd.Primary != nil {
-			s.Primary = cmd.Primary
+			s.Primary, s.PrimaryEpoch = cmd.Primary, s.Epoch
 		}
 		if cmd.Quorum != nil && (s.Quorum == nil || cmd.Quorum.Generation >= s.Quorum.Generation) {
 			s.Quorum = cmd.Quorum

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
 	"github.com/porpoise-dev/porpoise/internal/binlog"
 	"github.com/porpoise-dev/porpoise/internal/gtid"
 )
@@ -61,6 +62,9 @@ func (a *Agent) cutTail(promoted *gtid.Set) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("save the end of %s: %w", filepath.Base(path), err)
 	}
+	if err := a.renewServerUUID(); err != nil {
+		return "", fmt.Errorf("give up the server UUID: %w", err)
+	}
 	if err := truncate(file, tail.Offset); err != nil {
 		return "", fmt.Errorf("cut %s: %w", filepath.Base(path), err)
 	}
@@ -68,6 +72,17 @@ func (a *Agent) cutTail(promoted *gtid.Set) (string, error) {
 	a.log.Info("Cut the binary log", "file", filepath.Base(path), "from", tail.Offset, "size", info.Size(),
 		"transactions", tail.GTIDs.Count(), "gtids", tail.GTIDs.String(), "saved", saved)
 	return text, nil
+}
+
+// renewServerUUID makes mysqld take another server UUID when it starts. A replica that was not reached may hold what is cut
+// off: under the former UUID its numbers would be given again some day, and that replica would skip other transactions for them.
+func (a *Agent) renewServerUUID() error {
+	err := os.Remove(filepath.Join(a.cfg.Paths.Data, autoCnf))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return explain(err)
+	}
+	a.hub.update(func(d *agentapi.Status) { d.Data.ServerUUID = "" })
+	return syncDir(a.cfg.Paths.Data)
 }
 
 func truncate(file *os.File, size int64) error {

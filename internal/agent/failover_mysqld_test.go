@@ -104,7 +104,7 @@ func (f *failover) fence(t *testing.T, i *agenttest.Instance) {
 			t.Fatalf("Fence: %v", err)
 		}
 		t.Logf("Fence %d of %s took %s", n+1, i.Config.Instance, time.Since(started))
-		if s.Server == nil || s.Server.FencedEpoch != cmd.Epoch || s.Epoch != cmd.Epoch || s.Primary != "" || s.Server.Replication.Receiver == "ON" {
+		if s.Server == nil || s.Server.FencedEpoch != cmd.Epoch || s.Epoch != cmd.Epoch || s.PrimaryEpoch >= cmd.Epoch || s.Server.Replication.Receiver == "ON" {
 			t.Errorf("the answer to Fence: %+v", s.Server)
 		}
 		if s.Server != nil && s.Server.Replication.Applier != "ON" {

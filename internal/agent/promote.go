@@ -43,7 +43,7 @@ func (a *Agent) promote(ctx context.Context, cmd agentapi.Command) (afterwards f
 	}
 	self := &agentapi.Peer{Instance: a.cfg.Instance, Host: a.cfg.ReportHost, Port: a.cfg.Port, ServerUUID: a.hub.peek().Data.ServerUUID}
 	err = a.persist(cmd, func(s *state) {
-		s.Role, s.Primary = agentapi.RolePrimary, self
+		s.Role, s.Primary, s.PrimaryEpoch = agentapi.RolePrimary, self, s.Epoch
 		s.Fenced, s.WasPrimary, s.Settled = 0, true, false
 		if cmd.Epoch != st.Epoch {
 			s.AccountsHash = "" // what was applied in between, another primary knows
@@ -68,7 +68,7 @@ func (a *Agent) checkPromote(st state, cmd agentapi.Command) error {
 	switch {
 	case cmd.Primary != nil && cmd.Primary.Instance != a.cfg.Instance:
 		return refuse(agentapi.ErrInvalid, "primary: %s; this instance is %s", cmd.Primary.Instance, a.cfg.Instance)
-	case cmd.Epoch == st.Epoch && st.Role != agentapi.RolePrimary && st.Primary != nil && st.Primary.Instance != a.cfg.Instance:
+	case cmd.Epoch == st.Epoch && st.Role != agentapi.RolePrimary && st.primaryNow() != nil && st.Primary.Instance != a.cfg.Instance:
 		return refuse(agentapi.ErrPrecondition, "the primary of epoch %d is %s: a change needs a new epoch", st.Epoch, st.Primary.Instance)
 	case st.Quorum != nil && cmd.Quorum.Generation < st.Quorum.Generation:
 		return refuse(agentapi.ErrPrecondition, "quorum.generation: %d is older than the known one, %d", cmd.Quorum.Generation, st.Quorum.Generation)

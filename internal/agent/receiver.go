@@ -13,7 +13,7 @@ func (a *Agent) fence(ctx context.Context, cmd agentapi.Command) error {
 	switch {
 	case st.Role == agentapi.RolePrimary:
 		return refuse(agentapi.ErrPrecondition, "this instance is the primary of epoch %d: it is to be demoted", st.Epoch)
-	case cmd.Epoch == st.Epoch && st.Primary != nil:
+	case cmd.Epoch == st.Epoch && st.primaryNow() != nil:
 		return refuse(agentapi.ErrPrecondition, "epoch %d has a primary, %s: a fence needs a new epoch", st.Epoch, st.Primary.Instance)
 	}
 	if st.Fenced != cmd.Epoch {

@@ -147,6 +147,7 @@ func (a *Agent) refresh(ctx context.Context, s *session) *agentapi.ServerStatus 
 func (a *Agent) monitor(ctx context.Context, s *session) {
 	var lastLogin time.Time
 	var login loginProbe
+	var nudge nudge
 	active := time.Now().Add(activeFor)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -163,6 +164,10 @@ func (a *Agent) monitor(ctx context.Context, s *session) {
 		status := a.refresh(ctx, s)
 		if clientsOf(status) > 0 && a.guardQuorum(ctx, s, status) {
 			active = time.Now().Add(activeFor) // It reconnects at once.
+		}
+		if nudge.stuck(status, time.Now()) {
+			active = time.Now().Add(activeFor)
+			a.nudge(ctx, s)
 		}
 		if time.Since(lastLogin) >= loginEvery && (status == nil || status.SemiSync.WaitSessions > 0) {
 			lastLogin = time.Now()

@@ -29,6 +29,8 @@ type state struct {
 	Role      agentapi.Role    `json:"role,omitempty"`
 	Primary   *agentapi.Peer   `json:"primary,omitempty"`
 	Quorum    *agentapi.Quorum `json:"quorum,omitempty"`
+	// PrimaryEpoch is the epoch in which Primary was named.
+	PrimaryEpoch int64 `json:"primaryEpoch,omitempty"`
 
 	Data        agentapi.DataState `json:"data"`
 	DataError   string             `json:"dataError,omitempty"`
@@ -47,6 +49,14 @@ type state struct {
 	// AccountsSalt and AccountsHash tell whether the mounted accounts are applied already.
 	AccountsSalt string `json:"accountsSalt,omitempty"`
 	AccountsHash string `json:"accountsHash,omitempty"`
+}
+
+// primaryNow is the primary of the present epoch; nil: nobody was named, as in an epoch of fencing.
+func (s state) primaryNow() *agentapi.Peer {
+	if s.PrimaryEpoch != s.Epoch {
+		return nil
+	}
+	return s.Primary
 }
 
 // mark is the content of markFile.
@@ -84,6 +94,9 @@ func (s *stateStore) load() error {
 	before := st.Data
 	// A state written before the flag existed: whoever holds the role may have written.
 	st.WasPrimary = st.WasPrimary || st.Role == agentapi.RolePrimary
+	if st.Primary != nil && st.PrimaryEpoch == 0 {
+		st.PrimaryEpoch = st.Epoch
+	}
 	if err := s.reconcile(&st); err != nil {
 		return err
 	}

@@ -48,6 +48,20 @@ func (s *Server) SetReplicaSemiSync(ctx context.Context, on bool) error {
 	return s.exec(ctx, "set replica semi-sync", "SET GLOBAL rpl_semi_sync_replica_enabled = "+value)
 }
 
+// Nudge commits a transaction that changes nothing, in a session of its own: it waits for acknowledgement like any other.
+// Dropping a table that does not exist is logged all the same.
+func (s *Server) Nudge(ctx context.Context) error {
+	db, err := s.separate()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(ctx, "DROP TABLE IF EXISTS mysql.porpoise_nudge"); err != nil {
+		return fmt.Errorf("commit something: %w", err)
+	}
+	return nil
+}
+
 // SetDurable makes each commit durable by itself, as a primary's must be.
 func (s *Server) SetDurable(ctx context.Context) error {
 	return s.exec(ctx, "make commits durable", "SET GLOBAL sync_binlog = 1, GLOBAL innodb_flush_log_at_trx_commit = 1")
