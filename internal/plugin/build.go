@@ -71,7 +71,7 @@ func buildTopology(c *porpoisev1.MySQLCluster, t *porpoisev1.MySQLTopology) Topo
 		mirror := c.Status.Topology
 		return TopologyReport{
 			Primary: mirror.Primary, Epoch: mirror.Epoch, RequiredAcks: mirror.RequiredAcks,
-			Members: append([]string{}, mirror.Members...),
+			Members: append([]string{}, mirror.Members...), Switchover: buildSwitchover(c.Status.Switchover),
 		}
 	}
 	out := TopologyReport{
@@ -93,7 +93,35 @@ func buildTopology(c *porpoisev1.MySQLCluster, t *porpoisev1.MySQLTopology) Topo
 	if op := t.Status.Operation; op != nil {
 		out.Operation = &OperationReport{Type: string(op.Type), Target: op.Target, StartedAt: op.StartedAt.UTC()}
 	}
+	for _, h := range slices.Backward(t.Status.History) {
+		if len(out.History) == maxHistory {
+			break
+		}
+		out.History = append(out.History, EpochReport{Epoch: h.Epoch, Primary: h.Instance, Cause: string(h.Cause), Since: h.PromotedAt.UTC()})
+	}
+	out.Switchover = buildSwitchover(t.Status.Switchover)
+	out.AcceptedLoss = buildAcceptance(t.Status.AcceptedDataLoss)
+	if a := t.Spec.AcceptDataLoss; a != nil && (out.AcceptedLoss == nil || out.AcceptedLoss.ID != a.ID) {
+		out.WaitingLoss = buildAcceptance(a)
+	}
 	return out
+}
+
+// maxHistory is how many epochs are shown.
+const maxHistory = 5
+
+func buildSwitchover(s *porpoisev1.SwitchoverStatus) *SwitchoverReport {
+	if s == nil {
+		return nil
+	}
+	return &SwitchoverReport{ID: s.ID, State: string(s.State), Message: s.Message}
+}
+
+func buildAcceptance(a *porpoisev1.DataLossAcceptance) *AcceptanceReport {
+	if a == nil {
+		return nil
+	}
+	return &AcceptanceReport{ID: a.ID, By: a.By, At: a.At.UTC()}
 }
 
 // buildBlocked prefers the condition, which tells since when; the record knows it earlier.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +40,9 @@ type tool struct {
 	now     func() time.Time
 	getenv  func(string) string
 	connect func() (connection, error)
+	// sleep waits between two looks; interactive tells whether a person can be asked.
+	sleep       func(context.Context, time.Duration) error
+	interactive func() bool
 }
 
 // NewCommand returns the command line of kubectl-porpoise.
@@ -47,7 +51,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		streams: streams,
 		flags:   genericclioptions.NewConfigFlags(true),
 		now:     time.Now, getenv: os.Getenv,
+		sleep: sleep,
 	}
+	t.interactive = func() bool { return isTerminalInput(streams.In) }
 	t.connect = t.connectByFlags
 	return t.command()
 }
@@ -55,11 +61,12 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 func (t *tool) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "porpoise",
-		Short: "Look into MySQL clusters that Porpoise runs",
-		Long: `Look into MySQL clusters that Porpoise runs.
+		Short: "Look into MySQL clusters that Porpoise runs, and change their primary",
+		Long: `Look into MySQL clusters that Porpoise runs, and change their primary.
 
-It works with your own rights in Kubernetes and changes nothing.`,
-		Example:       example("status", "status orders -n shop", "version"),
+It works with your own rights in Kubernetes. status and version change nothing; switchover and failover set an annotation of the
+MySQLCluster, by which the operator is asked.`,
+		Example:       example("status", "status orders -n shop", "switchover orders --to orders-2", "version"),
 		Version:       version.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -71,7 +78,7 @@ It works with your own rights in Kubernetes and changes nothing.`,
 	root.SetErr(t.streams.ErrOut)
 	t.flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&t.timeout, "timeout", 15*time.Second, "how long to wait for Kubernetes and the agents in all")
-	root.AddCommand(t.statusCommand(), t.versionCommand())
+	root.AddCommand(t.statusCommand(), t.switchoverCommand(), t.failoverCommand(), t.versionCommand())
 	return root
 }
 
@@ -110,6 +117,7 @@ func newMapper() meta.RESTMapper {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	mapper.Add(authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), meta.RESTScopeRoot)
 	return mapper
 }
 

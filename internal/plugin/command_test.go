@@ -59,6 +59,7 @@ func run(t *testing.T, s Sources, funcs interceptor.Funcs, args ...string) (stri
 		flags:   genericclioptions.NewConfigFlags(true),
 		now:     func() time.Time { return now }, getenv: func(string) string { return "" },
 	}
+	tl.sleep, tl.interactive = sleep, func() bool { return false }
 	tl.connect = func() (connection, error) {
 		return connection{client: fakeClient(t, s, funcs), agents: answering(s.Agents), namespace: "shop"}, nil
 	}

@@ -98,6 +98,11 @@ func buildLive(st *agentapi.Status) *LiveReport {
 	out := &LiveReport{
 		AgentVersion: st.AgentVersion,
 		Process:      string(st.Process.State), Exits: st.Process.Exits, LastExit: st.Process.LastExit,
+		Epoch:       st.Epoch,
+		Held:        st.Process.State == agentapi.ProcessHeld,
+		Fenced:      st.Server != nil && st.Server.FencedEpoch > 0 && st.Server.FencedEpoch == st.Epoch,
+		CutTail:     st.Data.CutTail,
+		Quarantined: st.Data.Quarantined,
 	}
 	if op := st.Operation; op != nil && op.Running {
 		out.Operation = string(op.Type)

@@ -26,6 +26,7 @@ func Render(r Report, o RenderOptions) string {
 	renderBlocked(p, r)
 	renderTree(p, r)
 	renderTrouble(p, r)
+	renderHistory(p, r)
 	renderGTIDs(p, r, o.Full)
 	renderConditions(p, r)
 	renderEvents(p, r)
@@ -50,6 +51,7 @@ func renderHeader(p *page, r Report) {
 		text := joinNonEmpty(" ", op.Type, op.Target) + age(", for ", op.StartedAt, r.ObservedAt, "")
 		rows = append(rows, []cell{{text: "Operation"}, {text: text, style: yellow}})
 	}
+	rows = append(rows, failoverRows(r)...)
 	p.table("  ", rows)
 }
 
@@ -71,7 +73,7 @@ func phaseStyle(c ClusterReport) style {
 	switch c.Phase {
 	case porpoisev1.PhaseRunning:
 		return green
-	case porpoisev1.PhaseBlocked:
+	case porpoisev1.PhaseBlocked, porpoisev1.PhaseFailingOver:
 		return red
 	}
 	return yellow

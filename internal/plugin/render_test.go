@@ -66,6 +66,41 @@ func degraded() Sources {
 	return s
 }
 
+// failedOver is a moment after a failover: the former primary is held, another instance is still fenced.
+func failedOver() Sources {
+	s := healthy()
+	s.Topology.Status.History = nil
+	for i, name := range []string{"orders-0", "orders-1", "orders-2", "orders-0", "orders-2", "orders-1"} {
+		s.Topology.Status.History = append(s.Topology.Status.History, porpoisev1.EpochRecord{
+			Epoch: int64(2*i + 1), Instance: name, Cause: porpoisev1.CauseFailover, PromotedAt: ago(time.Duration(6-i) * time.Hour),
+		})
+	}
+	s.Topology.Status.History[4].Cause = porpoisev1.CauseSwitchover
+	s.Topology.Status.Epoch = 11
+	s.Topology.Status.Switchover = &porpoisev1.SwitchoverStatus{ID: "orders-2@v9", State: porpoisev1.SwitchoverRefused, Message: "orders-2 lags"}
+	s.Topology.Status.AcceptedDataLoss = &porpoisev1.DataLossAcceptance{ID: "a", By: "ann", At: ago(time.Hour)}
+	s.Topology.Spec.AcceptDataLoss = &porpoisev1.DataLossAcceptance{ID: "b", By: "bob", At: ago(48 * time.Hour)}
+	s.Cluster.Status.Conditions = append(s.Cluster.Status.Conditions,
+		condition(porpoisev1.ConditionFailoverReady, metav1.ConditionFalse, "QuorumBeingRaised", "1 member could confirm"))
+	held := replicaStatus("orders-2", uuidPrimary+":1-1000")
+	held.Server, held.Process.State, held.Process.LastExit = nil, agentapi.ProcessHeld, "signal: killed"
+	s.Agents["orders-2"] = AgentAnswer{Status: held}
+	fenced := replicaStatus("orders-0", uuidPrimary+":1-1000")
+	fenced.Epoch, fenced.Server.FencedEpoch = 10, 10
+	fenced.Data.CutTail, fenced.Data.Quarantined = "3 transactions in cut/e9.binlog", "2 transactions in quarantine/e5.binlog"
+	s.Agents["orders-0"] = AgentAnswer{Status: fenced}
+	return s
+}
+
+// failoverReady knows how much would have to be applied.
+func failoverReady() Sources {
+	s := healthy()
+	s.Cluster.Status.Conditions = append(s.Cluster.Status.Conditions,
+		condition(porpoisev1.ConditionFailoverReady, metav1.ConditionTrue, "Healthy", "orders-0 or orders-2 could take over"))
+	s.Topology.Status.Switchover = &porpoisev1.SwitchoverStatus{ID: "any@v9", State: porpoisev1.SwitchoverDone, Message: "orders-1 is primary in epoch 7"}
+	return s
+}
+
 // creating is what there is a moment after the object was made.
 func creating() Sources {
 	c := &porpoisev1.MySQLCluster{}
@@ -91,6 +126,8 @@ func TestRender(t *testing.T) {
 		{"healthy.txt", healthy(), RenderOptions{}},
 		{"healthy-color.txt", healthy(), RenderOptions{Color: true, Full: true}},
 		{"degraded.txt", degraded(), RenderOptions{}},
+		{"failed-over.txt", failedOver(), RenderOptions{}},
+		{"failover-ready.txt", failoverReady(), RenderOptions{}},
 		{"creating.txt", creating(), RenderOptions{}},
 		{"without-rights.txt", withoutRights(), RenderOptions{}},
 	}
@@ -151,6 +188,11 @@ func hostile(evil string) map[string]Sources {
 	s.Topology.Status.Primary, s.Topology.Status.Message = "gone-7", evil
 	s.Topology.Status.Operation.Target = evil
 	s.Topology.Status.Quorum.Members[0].Name = evil
+	s.Topology.Status.Switchover = &porpoisev1.SwitchoverStatus{ID: evil, State: porpoisev1.SwitchoverState(evil), Message: evil}
+	s.Topology.Spec.AcceptDataLoss = &porpoisev1.DataLossAcceptance{ID: evil, By: evil}
+	s.Topology.Status.AcceptedDataLoss = &porpoisev1.DataLossAcceptance{ID: "other", By: evil}
+	s.Topology.Status.History = append(s.Topology.Status.History, porpoisev1.EpochRecord{Instance: evil, Cause: porpoisev1.PromotionCause(evil)})
+	s.Agents["orders-0"].Status.Data.CutTail, s.Agents["orders-0"].Status.Data.Quarantined = evil, evil
 	s.Pods = append(s.Pods, corev1.Pod{}, pod(evil))
 	s.Events = append(s.Events, corev1.Event{}, event(evil, evil, evil, evil, evil, -time.Hour))
 	s.Agents["orders-0"].Status.Server.Replication.ReceiverError = evil

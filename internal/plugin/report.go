@@ -83,6 +83,36 @@ type TopologyReport struct {
 	Routed bool `json:"routed"`
 	// Operation in progress; absent: none.
 	Operation *OperationReport `json:"operation,omitempty"`
+	// History lists the last primaries, the newest first, at most five.
+	History []EpochReport `json:"history,omitempty"`
+	// Switchover is what became of the last one that was asked for; absent: none was.
+	Switchover *SwitchoverReport `json:"switchover,omitempty"`
+	// AcceptedLoss is the last acceptance of a loss that was made use of; WaitingLoss is one that counts for the next loss.
+	AcceptedLoss *AcceptanceReport `json:"acceptedLoss,omitempty"`
+	WaitingLoss  *AcceptanceReport `json:"waitingLoss,omitempty"`
+}
+
+// EpochReport says who became primary.
+type EpochReport struct {
+	Epoch   int64  `json:"epoch"`
+	Primary string `json:"primary"`
+	// Cause: Failover or Switchover; empty: it did not take another one's place.
+	Cause string    `json:"cause,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+// SwitchoverReport is what became of a switchover: Running, Done, Refused or RolledBack.
+type SwitchoverReport struct {
+	ID      string `json:"id"`
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
+}
+
+// AcceptanceReport says who accepted a loss, and when.
+type AcceptanceReport struct {
+	ID string    `json:"id"`
+	By string    `json:"by"`
+	At time.Time `json:"at,omitzero"`
 }
 
 // OperationReport is what the operator is doing over several steps.
@@ -125,7 +155,16 @@ type InstanceReport struct {
 // LiveReport is what an agent said. Pointers are null where it does not know.
 type LiveReport struct {
 	AgentVersion string `json:"agentVersion,omitempty"`
-	// Process is the state of mysqld: Running, Starting, Stopped, Stopping or Crashed.
+	// Epoch that the agent knows.
+	Epoch int64 `json:"epoch,omitempty"`
+	// Fenced: it receives nothing more, since a failover is under way. Held: mysqld waits to be told how it is to start.
+	Fenced bool `json:"fenced,omitempty"`
+	Held   bool `json:"held,omitempty"`
+	// CutTail and Quarantined tell of transactions that were saved on its volume and taken out of its data: what was never
+	// acknowledged, and what no primary had.
+	CutTail     string `json:"cutTail,omitempty"`
+	Quarantined string `json:"quarantined,omitempty"`
+	// Process is the state of mysqld: Running, Starting, Stopped, Stopping, Crashed or Held.
 	Process string `json:"process"`
 	// Exits counts ends of mysqld that nobody asked for since the agent started.
 	Exits    int    `json:"exits"`

@@ -48,6 +48,11 @@ func isTerminal(out io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+func isTerminalInput(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
 // clean makes text from the cluster safe for a terminal: control characters, escape sequences among them, and
 // characters that turn the direction of writing become visible or blank.
 func clean(text string) string {

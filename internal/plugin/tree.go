@@ -164,10 +164,22 @@ func troubles(i InstanceReport, primary string) []string {
 	if l.Operation != "" {
 		out = append(out, "under way: "+l.Operation)
 	}
-	if l.Process != "Running" {
+	switch {
+	case l.Held:
+		out = append(out, "mysqld is held: it was primary, and is not started before the operator knows what becomes of commits that nobody acknowledged"+lastExit(l))
+	case l.Process != "Running":
 		out = append(out, "mysqld is "+l.Process+lastExit(l))
-	} else if l.Exits > 0 {
+	case l.Exits > 0:
 		out = append(out, fmt.Sprintf("mysqld ended unasked %s since its agent started%s", plural(l.Exits, "time"), lastExit(l)))
+	}
+	if l.Fenced {
+		out = append(out, fmt.Sprintf("is fenced in epoch %d: it receives nothing more from the former primary", l.Epoch))
+	}
+	if l.CutTail != "" {
+		out = append(out, "transactions that nobody acknowledged were cut off and saved: "+l.CutTail)
+	}
+	if l.Quarantined != "" {
+		out = append(out, "errant transactions were saved before it was rebuilt: "+l.Quarantined)
 	}
 	if l.Writable != nil && *l.Writable && i.Name != primary {
 		out = append(out, "is WRITABLE although it is not the primary")
