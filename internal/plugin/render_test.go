@@ -87,7 +87,7 @@ func failedOver() Sources {
 	s.Agents["orders-2"] = AgentAnswer{Status: held}
 	fenced := replicaStatus("orders-0", uuidPrimary+":1-1000")
 	fenced.Epoch, fenced.Server.FencedEpoch = 10, 10
-	fenced.Data.CutTail, fenced.Data.Quarantined = "3 transactions in cut/e9.binlog", "2 transactions in quarantine/e5.binlog"
+	fenced.Data.CutTail, fenced.Data.Quarantined = "3 transactions that were never acknowledged (x:1-3) were cut off; saved in tails/x.binlog", "2 transactions saved in quarantine/x.binlog"
 	s.Agents["orders-0"] = AgentAnswer{Status: fenced}
 	return s
 }

@@ -176,10 +176,10 @@ func troubles(i InstanceReport, primary string) []string {
 		out = append(out, fmt.Sprintf("is fenced in epoch %d: it receives nothing more from the former primary", l.Epoch))
 	}
 	if l.CutTail != "" {
-		out = append(out, "transactions that nobody acknowledged were cut off and saved: "+l.CutTail)
+		out = append(out, l.CutTail)
 	}
 	if l.Quarantined != "" {
-		out = append(out, "errant transactions were saved before it was rebuilt: "+l.Quarantined)
+		out = append(out, "before it was rebuilt: "+l.Quarantined)
 	}
 	if l.Writable != nil && *l.Writable && i.Name != primary {
 		out = append(out, "is WRITABLE although it is not the primary")

@@ -8,7 +8,7 @@
 //	delete the pod of orders-1  it comes back as b
 //	restarting: ""              once it serves again; it becomes a member
 //	restarting: orders-2 …      the same, after orders-1 is a member
-//	restarting: orders-0 …      the primary is last
+//	restarting: orders-0 …      the primary is last; the topology lane makes another one primary before it answers
 //
 // An instance that is broken already is not waited for and needs no permission: it gets the target at once, so that a
 // corrected specification never waits for a pod that cannot become ready. Its volume stays, so that nothing it has
