@@ -168,12 +168,14 @@ type TopologyFailover struct {
 
 // TopologyPhase is the phase of the topology's state machine.
 //
-// +kubebuilder:validation:Enum=Bootstrapping;Stable;Draining;Fencing;Promoting;Recovering;Blocked
+// +kubebuilder:validation:Enum=Bootstrapping;Adopting;Stable;Draining;Fencing;Promoting;Recovering;Blocked
 type TopologyPhase string
 
 const (
 	// TopologyBootstrapping means: the first primary is being made; no client has been let in yet.
 	TopologyBootstrapping TopologyPhase = "Bootstrapping"
+	// TopologyAdopting means: the record is being made anew from the volumes; every agent is told of a new epoch first.
+	TopologyAdopting TopologyPhase = "Adopting"
 	// TopologyStable means: there is a primary.
 	TopologyStable TopologyPhase = "Stable"
 	// TopologyDraining means: a switchover; the primary ends its writes, and the target is to have received and applied all.
@@ -331,6 +333,8 @@ const (
 	OperationBootstrap OperationType = "Bootstrap"
 	// OperationResume brings a crashed primary back in place.
 	OperationResume OperationType = "Resume"
+	// OperationAdopt makes the record anew from the volumes.
+	OperationAdopt OperationType = "Adopt"
 	// OperationFailover puts another primary in the place of a lost one.
 	OperationFailover OperationType = "Failover"
 	// OperationSwitchover puts another primary in the place of one that serves.

@@ -100,7 +100,10 @@ func (c *streamCount) forget(key types.NamespacedName) {
 // phaseUnknown stands for a phase that has not been read yet, or that this version does not know.
 const phaseUnknown = v1.TopologyPhase("Unknown")
 
-var phases = []v1.TopologyPhase{v1.TopologyBootstrapping, v1.TopologyStable, v1.TopologyRecovering, v1.TopologyBlocked, phaseUnknown}
+var phases = []v1.TopologyPhase{
+	v1.TopologyBootstrapping, v1.TopologyAdopting, v1.TopologyStable, v1.TopologyDraining, v1.TopologyFencing, v1.TopologyPromoting,
+	v1.TopologyRecovering, v1.TopologyBlocked, phaseUnknown,
+}
 
 // addTo adds the counts to those of other lanes.
 func (c *streamCount) addTo(sum map[v1.TopologyPhase]agentclient.Streams) {

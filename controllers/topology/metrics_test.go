@@ -86,7 +86,8 @@ func TestStreamsAreCountedByPhase(t *testing.T) {
 	gauge.add(lane(map[types.NamespacedName]agentclient.Streams{key("c"): {Heard: 5}}, map[types.NamespacedName]v1.TopologyPhase{key("c"): v1.TopologyRecovering}))
 	want := map[string]float64{
 		"true/Bootstrapping": 0, "false/Bootstrapping": 1, "true/Stable": 4, "false/Stable": 2, "true/Recovering": 5, "false/Recovering": 0,
-		"true/Blocked": 0, "false/Blocked": 0, "true/Unknown": 2, "false/Unknown": 0,
+		"true/Blocked": 0, "false/Blocked": 0, "true/Unknown": 2, "false/Unknown": 0, "true/Adopting": 0, "false/Adopting": 0,
+		"true/Draining": 0, "false/Draining": 0, "true/Fencing": 0, "false/Fencing": 0, "true/Promoting": 0, "false/Promoting": 0,
 	}
 	got := valuesOf(t, gauge)
 	for labels, n := range want {

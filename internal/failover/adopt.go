@@ -20,6 +20,8 @@ type adoption struct {
 	// candidates are the instances that agents name as primary of the highest epoch that had one.
 	candidates []string
 	named      int64
+	// told is true when every agent that was heard knows the record's epoch: no command of an earlier one reaches it.
+	told bool
 	// quorum is the pessimistic union of what agents of the highest epoch hold, and of the record.
 	quorum v1.Quorum
 }
@@ -38,6 +40,7 @@ func planAdoption(v *view) adoption {
 	if !a.kept {
 		return a
 	}
+	a.told = true
 	a.quorum = v.recorded()
 	for k := range v.snap.Instances {
 		i := &v.snap.Instances[k]
@@ -46,6 +49,7 @@ func planAdoption(v *view) adoption {
 		case !i.Answers() || i.MakesData() == topology.True:
 			a.waits = append(a.waits, i.Name)
 		case v.ours(i):
+			a.told = a.told && i.Status.Epoch == v.rec.Epoch
 			a.add(i)
 		}
 	}
@@ -53,7 +57,7 @@ func planAdoption(v *view) adoption {
 	a.candidates = slices.Compact(a.candidates)
 	if len(a.candidates) == 1 && !slices.Contains(a.waits, a.candidates[0]) {
 		// What it executed is recorded with the new epoch, so its mysqld must have come up.
-		if p := v.snap.Instance(a.candidates[0]); p == nil || p.HasData() == topology.True && p.Server() == nil {
+		if p := v.snap.Instance(a.candidates[0]); !p.Answers() || p.HasData() == topology.True && p.Server() == nil {
 			a.waits = append(a.waits, a.candidates[0])
 		}
 	}
@@ -96,13 +100,21 @@ func (a adoption) ambiguous() bool { return a.kept && len(a.waits) == 0 && len(a
 // ahead of every agent, and commands of its last epochs may still be under way.
 const adoptionGap = 1000
 
+// beginAdoption records an epoch in which nobody is primary, far above all that is known.
+func beginAdoption(v *view, d *Decision) {
+	d.Record.Epoch = max(v.rec.Epoch, v.adopt.highest) + adoptionGap
+	d.Record.Routed = false
+	d.Record.Operation = v.operation(v1.OperationAdopt, "", d.Record.Epoch)
+	d.Evidence = append(d.Evidence, "agents know epoch "+itoa(v.adopt.highest)+", the record "+itoa(v.rec.Epoch))
+}
+
 // recordAdoption makes the record anew from the volumes, in an epoch above all that is known (INV-3).
 func recordAdoption(v *view, d *Decision) {
 	a := v.adopt
 	name := a.candidates[0]
 	p := v.snap.Instance(name)
 	rec := &d.Record
-	rec.Epoch = max(rec.Epoch, a.highest) + adoptionGap
+	rec.Epoch = max(rec.Epoch, a.highest) + 1
 	rec.Primary = name
 	rec.Routed = false
 	quorum := withGeneration(a.quorum, a.quorum.Generation+1)

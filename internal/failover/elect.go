@@ -215,8 +215,8 @@ func fenceOthers(v *view, d *Decision) {
 			v.command(d, i, agentapi.Command{Type: agentapi.CommandDemote}, "it is primary no longer")
 		case i.Held() == topology.True && (v.lossAccepted() || i.Name != v.rec.Primary && slices.Contains(v.recorded().Members, identity(i))):
 			v.command(d, i, agentapi.Command{Type: agentapi.CommandStart}, "what it holds is needed to go on")
-		case i.Name != v.rec.Primary && i.Fenced(v.rec.Epoch) != topology.True && (i.Status.Epoch < v.rec.Epoch || i.Server() != nil):
-			v.command(d, i, agentapi.Command{Type: agentapi.CommandFence}, "receive nothing more from "+v.rec.Primary)
+		case (i.Name != v.rec.Primary || v.rec.Phase == adopting) && i.Fenced(v.rec.Epoch) != topology.True && (i.Status.Epoch < v.rec.Epoch || i.Server() != nil):
+			v.command(d, i, agentapi.Command{Type: agentapi.CommandFence}, "receive nothing more from "+orElse(v.rec.Primary, "anybody"))
 		}
 	}
 }

@@ -62,6 +62,7 @@ const (
 	membersLostStand Guard = "that too many members lost their data is not refuted"
 	lossAccepted     Guard = "a person accepts the loss"
 	bestFound        Guard = "a fenced member can be primary"
+	toldEverybody    Guard = "every volume heard in this epoch"
 	resumeStuck      Guard = "no member that lacks something of the primary could get it"
 	acksLowered      Guard = "no more acks recorded than members that hold all of the primary"
 	switchoverWanted Guard = "switchover wanted"
@@ -126,6 +127,7 @@ var guards = map[Guard]func(*view) bool{
 	membersLostStand: (*view).membersLostStand,
 	lossAccepted:     (*view).lossAccepted,
 	bestFound:        func(v *view) bool { return v.election.best != nil },
+	toldEverybody:    func(v *view) bool { return v.adopt.told },
 	resumeStuck:      (*view).resumeStuck,
 	acksLowered:      func(v *view) bool { return int(v.recorded().RequiredAcks) <= v.holders() },
 	switchoverWanted: func(v *view) bool { return v.switchover.why != "" },

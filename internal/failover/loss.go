@@ -60,6 +60,9 @@ func (v *view) judgeLoss() loss {
 	case p.Server() == nil:
 		return v.judgeHang()
 	}
+	if p.Pod.Terminating && p.Writable() == topology.False {
+		return loss{lost: true, why: "its pod is being deleted, and its writes have ended"}
+	}
 	if ahead, _ := v.aheadOfPrimary(); len(ahead) > 0 {
 		return loss{lost: true, why: "it lacks transactions that " + list(ahead) + " received from it"}
 	}

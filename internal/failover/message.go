@@ -18,6 +18,9 @@ func (v *view) message(rec v1.MySQLTopologyStatus) string {
 	case v1.TopologyWaitingForAgents:
 		return "waiting for the agents of " + orElse(list(v.silent()), primary)
 	case v1.TopologyWaitingForInstances:
+		if v.rec.Phase == adopting {
+			return "the record is being made anew from the volumes: every agent is told of epoch " + itoa(rec.Epoch) + " first"
+		}
 		return "volumes hold data of this cluster; waiting to hear every instance before one is chosen: " + list(v.adopt.waits)
 	case v1.TopologyInitializing:
 		return "making the data directory of " + primary
@@ -172,5 +175,6 @@ func (v *view) noCandidateText() string {
 	if len(v.election.unfit) == 0 && v.rec.Reason == v1.TopologyNoCandidate {
 		return v.rec.Message // Who held everything is silent.
 	}
-	return "none that holds every acknowledged transaction can be primary: " + orElse(strings.Join(v.election.unfit, "; "), "no member holds all of what the others hold together")
+	return "none that holds every acknowledged transaction can be primary: " +
+		orElse(strings.Join(v.election.unfit, "; "), "no member holds all of what the others hold together") + "; to go on all the same: " + v.acceptText()
 }

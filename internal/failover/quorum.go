@@ -197,6 +197,9 @@ func (v *view) wish(recorded v1.Quorum) (v1.Quorum, quorumChange) {
 	if acks > recorded.RequiredAcks && v.countLive(members, "") < int(acks) {
 		acks = recorded.RequiredAcks
 	}
+	if inForce, _ := v.inForce(); acks == 0 && inForce.RequiredAcks > 0 && v.primary.Status.Server.SemiSync.WaitSessions > 0 {
+		acks = inForce.RequiredAcks // To wait for none would release what waits as if it were acknowledged.
+	}
 	for _, m := range slices.Clone(members) {
 		if !v.leaves(m.Name) {
 			continue

@@ -53,6 +53,8 @@ const (
 	stepSwap              Step = "record target as primary"
 	stepCloseSwitchover   Step = "close switchover"
 	stepLowerAcks         Step = "record fewer acks"
+	stepBeginAdoption     Step = "record adoption's epoch"
+	stepTellEverybody     Step = "tell everybody of the epoch"
 	stepStartAdopted      Step = "start held mysqld of the one to adopt"
 )
 
@@ -85,6 +87,8 @@ var steps = map[Step]func(*view, *Decision){
 	stepSwap:              recordSwap,
 	stepCloseSwitchover:   closeSwitchover,
 	stepLowerAcks:         lowerAcks,
+	stepBeginAdoption:     beginAdoption,
+	stepTellEverybody:     fenceOthers,
 	stepStartAdopted:      startAdopted,
 	stepRecheck:           func(_ *view, d *Decision) { d.recheck(recheckSoon) },
 }

@@ -28,13 +28,14 @@ const (
 	fencing       = v1.TopologyFencing
 	promoting     = v1.TopologyPromoting
 	draining      = v1.TopologyDraining
+	adopting      = v1.TopologyAdopting
 )
 
 // Table is the state machine. In each phase the first row whose guards hold is taken; the last one has no guards.
 var Table = []Row{
 	{bootstrapping, "suspended", when(suspended), bootstrapping, v1.TopologySuspended, nil},
 	{bootstrapping, "foreign-volume", when(recordEmpty, foreignVolume), blocked, v1.TopologyForeignVolume, nil},
-	{bootstrapping, "adopt", when(recordEmpty, keptData, adoptionReady), recovering, v1.TopologyRecordAdopted, do(stepRecordAdoption)},
+	{bootstrapping, "adopt", when(recordEmpty, keptData, adoptionReady), adopting, v1.TopologyRecordAdopted, do(stepBeginAdoption)},
 	{bootstrapping, "adopt-unclear", when(recordEmpty, keptData, adoptionUnclear), blocked, v1.TopologyPrimaryAmbiguous, nil},
 	{bootstrapping, "adopt-waits", when(recordEmpty, keptData), bootstrapping, v1.TopologyWaitingForInstances, do(stepStartAdopted)},
 	{bootstrapping, "begin", when(recordEmpty, freshStart), bootstrapping, v1.TopologyInitializing, do(stepRecordBootstrap)},
@@ -58,8 +59,15 @@ var Table = []Row{
 	{bootstrapping, "quorum-barrier-waits", when(quorumWaits), bootstrapping, v1.TopologyWaitingForMembers, do(stepAwaitProgress, stepReplicas)},
 	{bootstrapping, "members-wanted", nil, bootstrapping, v1.TopologyWaitingForMembers, do(stepReplicas)},
 
+	// Commands of the lost record may still be under way: who was primary counts once none of them can reach anybody.
+	{adopting, "suspended", when(suspended), adopting, v1.TopologySuspended, nil},
+	{adopting, "begin-again", when(agentsAhead), adopting, v1.TopologyRecordAdopted, do(stepBeginAdoption)},
+	{adopting, "adopt", when(toldEverybody, adoptionReady), recovering, v1.TopologyRecordAdopted, do(stepRecordAdoption)},
+	{adopting, "adopt-unclear", when(toldEverybody, adoptionUnclear), blocked, v1.TopologyPrimaryAmbiguous, nil},
+	{adopting, "tell", nil, adopting, v1.TopologyWaitingForInstances, do(stepTellEverybody, stepStartAdopted)},
+
 	{stable, "suspended", when(suspended), stable, v1.TopologySuspended, nil},
-	{stable, "adopt", when(agentsAhead, adoptionReady), recovering, v1.TopologyRecordAdopted, do(stepRecordAdoption)},
+	{stable, "adopt", when(agentsAhead, adoptionReady), adopting, v1.TopologyRecordAdopted, do(stepBeginAdoption)},
 	{stable, "agents-ahead", when(agentsAhead), blocked, v1.TopologyRecordBehind, nil},
 	{stable, "fail-over", when(primaryLost, failoverPossible), fencing, v1.TopologyFencingMembers, do(stepRecordFencing)},
 	{stable, "data-lost", when(primaryDataLost), blocked, v1.TopologyPrimaryDataLost, nil},
@@ -82,7 +90,7 @@ var Table = []Row{
 	{stable, "degraded", nil, stable, v1.TopologyDegraded, do(stepReplicas, stepInform)},
 
 	{recovering, "suspended", when(suspended), recovering, v1.TopologySuspended, nil},
-	{recovering, "adopt", when(agentsAhead, adoptionReady), recovering, v1.TopologyRecordAdopted, do(stepRecordAdoption)},
+	{recovering, "adopt", when(agentsAhead, adoptionReady), adopting, v1.TopologyRecordAdopted, do(stepBeginAdoption)},
 	{recovering, "agents-ahead", when(agentsAhead), blocked, v1.TopologyRecordBehind, nil},
 	{recovering, "accept-loss", when(primaryLost, lossAccepted), fencing, v1.TopologyFencingMembers, do(stepRecordFencing)},
 	{recovering, "fail-over", when(primaryLost, failoverPossible), fencing, v1.TopologyFencingMembers, do(stepRecordFencing)},
@@ -103,7 +111,7 @@ var Table = []Row{
 	{recovering, "members-wanted", nil, recovering, v1.TopologyWritesBlocked, do(stepAwaitProgress, stepReplicas)},
 
 	{draining, "suspended", when(suspended), draining, v1.TopologySuspended, nil},
-	{draining, "adopt", when(agentsAhead, adoptionReady), recovering, v1.TopologyRecordAdopted, do(stepRecordAdoption)},
+	{draining, "adopt", when(agentsAhead, adoptionReady), adopting, v1.TopologyRecordAdopted, do(stepBeginAdoption)},
 	{draining, "agents-ahead", when(agentsAhead), blocked, v1.TopologyRecordBehind, nil},
 	{draining, "swap", when(targetHoldsAll), promoting, v1.TopologyOpening, do(stepSwap)},
 	{draining, "fail-over", when(primaryLost, failoverPossible), fencing, v1.TopologyFencingMembers, do(stepRecordFencing)},
@@ -112,7 +120,7 @@ var Table = []Row{
 
 	// Nobody is primary in an epoch of fencing.
 	{fencing, "suspended", when(suspended), fencing, v1.TopologySuspended, nil},
-	{fencing, "adopt", when(agentsAhead, adoptionReady), recovering, v1.TopologyRecordAdopted, do(stepRecordAdoption)},
+	{fencing, "adopt", when(agentsAhead, adoptionReady), adopting, v1.TopologyRecordAdopted, do(stepBeginAdoption)},
 	{fencing, "agents-ahead", when(agentsAhead), blocked, v1.TopologyRecordBehind, nil},
 	{fencing, "elect", when(candidateFound), promoting, v1.TopologyOpening, do(stepElect)},
 	{fencing, "primary-back", when(primaryWritable), recovering, v1.TopologyRolledBack, do(stepRollBack)},
@@ -124,7 +132,7 @@ var Table = []Row{
 	{fencing, "fence", nil, fencing, v1.TopologyFencingMembers, do(stepFence)},
 
 	{promoting, "suspended", when(suspended), promoting, v1.TopologySuspended, nil},
-	{promoting, "adopt", when(agentsAhead, adoptionReady), recovering, v1.TopologyRecordAdopted, do(stepRecordAdoption)},
+	{promoting, "adopt", when(agentsAhead, adoptionReady), adopting, v1.TopologyRecordAdopted, do(stepBeginAdoption)},
 	{promoting, "agents-ahead", when(agentsAhead), blocked, v1.TopologyRecordBehind, nil},
 	{promoting, "opened", when(primaryOpen), stable, v1.TopologyDegraded, do(stepCloseSwitchover, stepCloseOperation, stepReplicas)},
 	{promoting, "candidate-lost", when(candidateLost), fencing, v1.TopologyFencingMembers, do(stepRecordFencing)},
@@ -138,7 +146,7 @@ var Table = []Row{
 	{blocked, "foreign-volume", when(recordEmpty, foreignVolume), blocked, v1.TopologyForeignVolume, nil},
 	{blocked, "adopt-unclear", when(recordEmpty, adoptionUnclear), blocked, v1.TopologyPrimaryAmbiguous, nil},
 	{blocked, "record-empty", when(recordEmpty), bootstrapping, v1.TopologyWaitingForAgents, nil},
-	{blocked, "adopt", when(agentsAhead, adoptionReady), recovering, v1.TopologyRecordAdopted, do(stepRecordAdoption)},
+	{blocked, "adopt", when(agentsAhead, adoptionReady), adopting, v1.TopologyRecordAdopted, do(stepBeginAdoption)},
 	{blocked, "agents-ahead", when(agentsAhead), blocked, v1.TopologyRecordBehind, do(stepStartAdopted)},
 	{blocked, "agents-ahead-stands", when(recordBehind), blocked, v1.TopologyRecordBehind, nil},
 	{blocked, "accept-loss", when(primaryLost, lossAccepted), fencing, v1.TopologyFencingMembers, do(stepRecordFencing)},

@@ -46,7 +46,9 @@ func Transitions(old, next v1.MySQLTopologyStatus) []Event {
 	}
 	was, is := old.Phase, next.Phase
 	switch {
-	case next.Epoch > old.Epoch && is == recovering:
+	case was != adopting && is == adopting:
+		add(true, EventRecordAdopted, "the record is being made anew from the volumes, in epoch %d", next.Epoch)
+	case (next.Epoch > old.Epoch && was != fencing && was != draining && was != adopting || was == adopting) && is == recovering:
 		add(true, EventRecordAdopted, "the record was made anew from the volumes: %s is primary in epoch %d", next.Primary, next.Epoch)
 	case was != fencing && is == fencing:
 		add(true, EventPrimaryLost, "failing over in epoch %d: %s", next.Epoch, next.Message)

@@ -96,6 +96,13 @@ func (w *writers) note(id string, err error) {
 	w.lastAck = time.Now()
 }
 
+// quietFor is how long ago the last write was acknowledged.
+func (w *writers) quietFor() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.lastAck)
+}
+
 func (w *writers) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -32,8 +32,10 @@ type Run struct {
 	Rows map[string]int
 	// Steps taken.
 	Steps int
-	// Break falsifies what managers see before they decide, to show that a rule which rests on it is needed.
-	Break func(*topology.Snapshot)
+	// Break falsifies what managers see before they decide, and BreakDecision what they decided, both given the record before,
+	// until the faults end: so it is shown that a rule is needed.
+	Break         func(v1.MySQLTopologyStatus, *topology.Snapshot)
+	BreakDecision func(v1.MySQLTopologyStatus, *failover.Decision)
 
 	rnd      *rand.Rand
 	world    *fakeagent.World
@@ -226,9 +228,12 @@ func (r *Run) decide(m *simManager) error {
 	}
 	snapshot := m.Snapshot(r.spec)
 	if r.Break != nil {
-		r.Break(&snapshot)
+		r.Break(m.record, &snapshot)
 	}
 	d := failover.Plan(snapshot, m.record, r.clock)
+	if r.BreakDecision != nil {
+		r.BreakDecision(m.record, &d)
+	}
 	r.Rows[d.Row]++
 	if !equality.Semantic.DeepEqual(d.Record, m.record) {
 		if m.version != r.version {
@@ -358,6 +363,7 @@ func (r *Run) check() error {
 // heal ends all faults and lets one manager work undisturbed.
 func (r *Run) heal() error {
 	r.note("all faults end")
+	r.Break, r.BreakDecision = nil, nil
 	for _, name := range r.names() {
 		r.cut[name] = false
 		r.world.CutOff(name, false)
@@ -405,7 +411,7 @@ func (r *Run) calm() error {
 		if err := r.check(); err != nil {
 			return err
 		}
-		if (r.record.Reason == v1.TopologyMembersLost || r.record.Reason == v1.TopologyPrimaryDataLost) && r.spec.AcceptDataLoss == nil {
+		if slices.Contains(beyondRepair, r.record.Reason) && r.spec.AcceptDataLoss == nil {
 			if !r.voided {
 				return r.violation("members are taken for lost though no volume was")
 			}
@@ -419,6 +425,9 @@ func (r *Run) calm() error {
 	}
 	return r.violation("it does not settle while there are no faults (INV-7): %s/%s: %s %+v", r.record.Phase, r.record.Reason, r.record.Message, r.record.Instances)
 }
+
+// beyondRepair are the reasons for which a person is asked to accept a loss: a volume was lost at the wrong moment.
+var beyondRepair = []string{v1.TopologyMembersLost, v1.TopologyPrimaryDataLost, v1.TopologyNoCandidate}
 
 // settled: a primary, all wanted instances members, wanted acks in the record.
 func (r *Run) settled(m *simManager) bool {

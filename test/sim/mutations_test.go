@@ -1,0 +1,143 @@
+package sim_test
+
+import (
+	"slices"
+
+	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/failover"
+	"github.com/porpoise-dev/porpoise/internal/gtid"
+	"github.com/porpoise-dev/porpoise/internal/topology"
+)
+
+const (
+	mutationSeed      = 77_000
+	mutationSchedules = 4000
+)
+
+// mutation is a rule that is broken on purpose.
+type mutation struct {
+	rule     string
+	snapshot func(v1.MySQLTopologyStatus, *topology.Snapshot)
+	decision func(v1.MySQLTopologyStatus, *failover.Decision)
+	// from is a little before the schedule that finds it: the ones before would only take time.
+	from uint64
+}
+
+// servers changes copies of what SQL told.
+func servers(change func(v1.MySQLTopologyStatus, *agentapi.Status, *agentapi.ServerStatus)) func(v1.MySQLTopologyStatus, *topology.Snapshot) {
+	return func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
+		for i := range s.Instances {
+			st := s.Instances[i].Status
+			if st == nil || st.Server == nil {
+				continue
+			}
+			copied, server := *st, *st.Server
+			change(rec, &copied, &server)
+			copied.Server = &server
+			s.Instances[i].Status = &copied
+		}
+	}
+}
+
+// promotes says whether a decision records another primary.
+func promotes(old v1.MySQLTopologyStatus, d *failover.Decision) bool {
+	return d.Record.Phase == v1.TopologyPromoting && old.Phase != v1.TopologyPromoting && d.Record.Quorum != nil
+}
+
+var mutations = []mutation{
+	{
+		// Who leaves is then neither told, nor must it show that it acknowledges no longer.
+		rule: "a member leaves only once it acknowledges no longer", from: 2_120, snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
+			for i := range s.Instances {
+				if !s.Instances[i].Wanted {
+					s.Instances[i].Status, s.Instances[i].Pod = nil, topology.Pod{}
+				}
+			}
+		},
+	},
+	{
+		rule: "a quorum counts once it is carried out, not once it is stored",
+		snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
+			if st.Quorum == nil {
+				return
+			}
+			server.AppliedQuorum = st.Quorum.Generation
+			server.SemiSync.SourceEnabled, server.SemiSync.WaitForReplicaCount = st.Quorum.RequiredAcks > 0, int(st.Quorum.RequiredAcks)
+		}),
+	},
+	{
+		rule: "a barrier covers what is being committed", from: 12_390, snapshot: servers(func(_ v1.MySQLTopologyStatus, _ *agentapi.Status, server *agentapi.ServerStatus) {
+			server.GTIDOwned = gtid.Set{}
+		}),
+	},
+	{
+		rule: "a member confirms once it receives nothing any more", snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
+			if rec.Phase == v1.TopologyFencing {
+				st.Epoch, server.FencedEpoch = rec.Epoch, rec.Epoch
+			}
+		}),
+	},
+	{
+		rule: "confirmations and acknowledgements overlap", decision: func(old v1.MySQLTopologyStatus, d *failover.Decision) {
+			if d.Record.Phase == v1.TopologyFencing && old.Phase != v1.TopologyFencing && d.Record.Quorum != nil && len(d.Record.Quorum.Members) > 1 {
+				q := *d.Record.Quorum
+				q.Members = slices.Clone(q.Members[:len(q.Members)-1])
+				d.Record.Quorum = &q
+			}
+		},
+	},
+	{
+		rule: "a new primary keeps its seat", decision: func(old v1.MySQLTopologyStatus, d *failover.Decision) {
+			if promotes(old, d) {
+				q := *d.Record.Quorum
+				q.Members = slices.DeleteFunc(slices.Clone(q.Members), func(m v1.QuorumMember) bool { return m.Name == d.Record.Primary })
+				q.RequiredAcks = min(q.RequiredAcks, int32(len(q.Members))) //nolint:gosec // At most ten.
+				d.Record.Quorum = &q
+			}
+		},
+	},
+	{
+		rule: "no more acks are recorded than seats that hold what a new primary shows",
+		decision: func(old v1.MySQLTopologyStatus, d *failover.Decision) {
+			if promotes(old, d) && old.Quorum != nil {
+				q := *d.Record.Quorum
+				q.RequiredAcks = old.Quorum.RequiredAcks
+				d.Record.Quorum = &q
+			}
+		},
+	},
+	{
+		rule: "the holder of everything is promoted", snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
+			if rec.Phase == v1.TopologyFencing && st.Instance != "orders-1" && server.Replication != nil {
+				r := *server.Replication
+				r.Received = gtid.Set{}
+				server.Replication, server.GTIDExecuted = &r, gtid.Set{}
+			}
+		}),
+	},
+	{
+		rule: "a crashed primary reopens once members hold all of it", snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
+			all := gtid.Set{}
+			for i := range s.Instances {
+				holds, _ := s.Instances[i].Holds()
+				all = all.Union(holds)
+			}
+			servers(func(rec v1.MySQLTopologyStatus, _ *agentapi.Status, server *agentapi.ServerStatus) {
+				if rec.Phase == v1.TopologyRecovering && server.Replication != nil {
+					r := *server.Replication
+					r.Received = all
+					server.Replication = &r
+				}
+			})(rec, s)
+		},
+	},
+	{
+		rule: "writes have ended before a switchover", from: 3_105, snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
+			if rec.Phase == v1.TopologyDraining && st.Role == agentapi.RolePrimary {
+				st.Role, st.Epoch = agentapi.RoleNone, rec.Epoch
+				server.SuperReadOnly, server.SemiSync.SourceEnabled, server.SemiSync.WaitSessions = true, false, 0
+			}
+		}),
+	},
+}
