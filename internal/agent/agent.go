@@ -110,6 +110,7 @@ func (a *Agent) loadState() {
 	st := a.state.get()
 	a.log.Info("State", "clusterID", st.ClusterID, "epoch", st.Epoch, "role", st.Role, "data", st.Data, "incarnation", st.Incarnation)
 	if st.Data == agentapi.DataReady {
+		a.removeRemains()
 		a.process.boot()
 	}
 }
@@ -126,7 +127,10 @@ func (a *Agent) reportState() {
 			d.Primary, d.PrimaryEpoch = st.Primary.Instance, st.PrimaryEpoch
 		}
 		d.Data.State, d.Data.Incarnation, d.Data.Error = st.Data, st.Incarnation, st.DataError
-		d.Data.WasPrimary, d.Data.CutTail = st.WasPrimary, st.CutTail
+		d.Data.WasPrimary, d.Data.CutTail, d.Data.Quarantined = st.WasPrimary, st.CutTail, st.Quarantined
+		if st.Rebuild != nil {
+			d.Data.Incarnation = st.Rebuild.Incarnation // What mysqld shows from now on is of the copy.
+		}
 		if st.Data == agentapi.DataReady && d.Data.ServerUUID == "" {
 			d.Data.ServerUUID = readServerUUID(a.cfg.Paths.Data)
 		}

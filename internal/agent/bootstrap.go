@@ -45,30 +45,35 @@ func (a *Agent) initialize(cmd agentapi.Command) (kept bool, err error) {
 	})
 }
 
-// clone makes the data directory a copy of the donor's. The copy is made in place: the directory has no mark until it is
-// complete, so that a kill in between is seen as Failed.
+// clone makes the data directory a copy of the donor's.
 func (a *Agent) clone(cmd agentapi.Command) (kept bool, err error) {
 	if cmd.Donor.Instance == a.cfg.Instance {
 		return false, refuse(agentapi.ErrInvalid, "donor: an instance cannot be cloned from itself")
 	}
 	return a.bootstrap(cmd, agentapi.DataCloning, func(ctx context.Context, progress func(string)) error {
-		progress("making an empty data directory")
-		if err := a.makeDataDir(ctx); err != nil {
-			return err
-		}
-		if err := a.installDataDir(); err != nil {
-			return err
-		}
-		if err := a.cloneData(ctx, *cmd.Donor, progress); err != nil {
-			a.stopKilled("the clone failed")
-			return err
-		}
-		st := a.state.get()
-		if err := a.finishDataDir(mark{ClusterID: st.ClusterID, Incarnation: st.Incarnation}, a.cfg.Paths.Data); err != nil {
-			return err
-		}
-		return a.dataReady(ctx, progress)
+		return a.cloneInPlace(ctx, *cmd.Donor, progress)
 	})
+}
+
+// cloneInPlace makes the copy where it is to stay: the directory has no mark until it is complete, so that a kill in between
+// is seen as Failed.
+func (a *Agent) cloneInPlace(ctx context.Context, donor agentapi.Peer, progress func(string)) error {
+	progress("making an empty data directory")
+	if err := a.makeDataDir(ctx); err != nil {
+		return err
+	}
+	if err := a.installDataDir(); err != nil {
+		return err
+	}
+	if err := a.cloneData(ctx, donor, progress); err != nil {
+		a.stopKilled("the clone failed")
+		return err
+	}
+	st := a.state.get()
+	if err := a.finishDataDir(mark{ClusterID: st.ClusterID, Incarnation: st.Incarnation}, a.cfg.Paths.Data); err != nil {
+		return err
+	}
+	return a.dataReady(ctx, progress)
 }
 
 // bootstrap checks that nothing can be lost, records what is about to be made, and makes it in the background.
@@ -93,15 +98,19 @@ func (a *Agent) bootstrap(cmd agentapi.Command, making agentapi.DataState, work 
 		return false, err
 	}
 	a.runOperation(cmd, func(ctx context.Context, progress func(string)) error {
-		err := work(ctx, progress)
-		if err != nil && a.state.get().Data == making {
-			stateErr := a.state.update(func(s *state) { s.Data, s.DataError = agentapi.DataFailed, err.Error() })
-			err = errors.Join(err, stateErr)
-		}
+		err := a.notMade(making, work(ctx, progress))
 		a.reportState()
 		return err
 	})
 	return true, nil
+}
+
+// notMade records that the data directory could not be made.
+func (a *Agent) notMade(making agentapi.DataState, err error) error {
+	if err == nil || a.state.get().Data != making {
+		return err
+	}
+	return errors.Join(err, a.state.update(func(s *state) { s.Data, s.DataError = agentapi.DataFailed, err.Error() }))
 }
 
 func (a *Agent) newDir() string { return a.cfg.Paths.Data + newSuffix }

@@ -51,13 +51,14 @@ var needs = map[agentapi.CommandType]struct{ primary, donor, quorum bool }{
 	agentapi.CommandDemote:     {},
 	agentapi.CommandFence:      {},
 	agentapi.CommandStart:      {},
+	agentapi.CommandRebuild:    {donor: true},
 }
 
 func checkCommand(cmd agentapi.Command) error {
 	need, known := needs[cmd.Type]
 	switch {
 	case !known:
-		return fmt.Errorf("type: %q is not known; allowed are Initialize, Clone, Follow, Promote, SetQuorum, Restart, Demote, Fence, Start", cmd.Type)
+		return fmt.Errorf("type: %q is not known; allowed are Initialize, Clone, Follow, Promote, SetQuorum, Restart, Demote, Fence, Start, Rebuild", cmd.Type)
 	case cmd.ClusterID == "" || len(cmd.ClusterID) > 64:
 		return errors.New("clusterID: 1 to 64 characters are allowed")
 	case cmd.Epoch < 1:
@@ -105,7 +106,7 @@ func refuse(code agentapi.ErrorCode, format string, args ...any) *agentapi.Error
 	return &agentapi.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Do carries out a command, or refuses it with an *agentapi.Error. Initialize, Clone and Restart run on after it returns.
+// Do carries out a command, or refuses it with an *agentapi.Error. Initialize, Clone, Rebuild and Restart run on after it returns.
 // Errors leave the state as it was, except that a command may be persisted and then fail to be carried out
 // (ErrInternal): sent again, it goes on.
 func (a *Agent) Do(ctx context.Context, cmd agentapi.Command) error {
@@ -145,6 +146,8 @@ func (a *Agent) Do(ctx context.Context, cmd agentapi.Command) error {
 		kept, err = a.initialize(cmd)
 	case agentapi.CommandClone:
 		kept, err = a.clone(cmd)
+	case agentapi.CommandRebuild:
+		kept, err = a.rebuild(cmd)
 	case agentapi.CommandRestart:
 		kept, err = a.restart(cmd)
 	case agentapi.CommandFollow:
@@ -206,8 +209,9 @@ func (a *Agent) admit(cmd agentapi.Command) error {
 	case cmd.Epoch < st.Epoch:
 		return refuse(agentapi.ErrStaleEpoch, "the command is of epoch %d, this instance knows %d", cmd.Epoch, st.Epoch)
 	case cmd.Epoch > st.Epoch && st.Role == agentapi.RolePrimary && cmd.Type != agentapi.CommandPromote &&
-		cmd.Type != agentapi.CommandFollow && cmd.Type != agentapi.CommandDemote && cmd.Type != agentapi.CommandStart:
-		return refuse(agentapi.ErrPrecondition, "this instance was primary in epoch %d; in epoch %d it must first be told its role by Promote, Follow or Demote (or started by Start)", st.Epoch, cmd.Epoch)
+		cmd.Type != agentapi.CommandFollow && cmd.Type != agentapi.CommandDemote && cmd.Type != agentapi.CommandStart &&
+		cmd.Type != agentapi.CommandRebuild:
+		return refuse(agentapi.ErrPrecondition, "this instance was primary in epoch %d; in epoch %d it must first be told its role by Promote, Follow or Demote (or started by Start, or rebuilt)", st.Epoch, cmd.Epoch)
 	case cmd.Epoch == st.Epoch && st.primaryNow() != nil && cmd.Primary != nil && st.Primary.Instance != cmd.Primary.Instance:
 		return refuse(agentapi.ErrPrecondition, "the primary of epoch %d is %s, the command names %s: a change needs a new epoch", st.Epoch, st.Primary.Instance, cmd.Primary.Instance)
 	}

@@ -17,6 +17,18 @@
 //     whose quorum has members is held when it has ended: Start shows it, Follow with the promoted set saves it and cuts it off
 //     first (INV-1, INV-9).
 //
+// # A rebuild
+//
+// Rebuild replaces data by a copy of a donor's. In this order, so that at any moment the old or the new directory is complete:
+//
+//  1. mysqld is killed; state: Cloning, still of the old incarnation
+//  2. the quarantine is written from all binary logs; what is missing there ends the rebuild, with the old data as it was
+//  3. state: the copy's incarnation beside the old one; the copy is made in mysql.new/ and gets its mark last
+//  4. what the binary logs hold beyond the copy, if anything, is saved as well
+//  5. mysql/ becomes mysql.old/, mysql.new/ becomes mysql/; state: the new incarnation; mysql.old/ is removed
+//
+// Only where there is no room for both the old directory goes after step 2, its mark first; from then on it is a Clone.
+//
 // # Who owns what
 //
 // One command runs at a time (Agent.turn). The state on disk is changed only through stateStore.update, which is atomic.
@@ -50,7 +62,9 @@
 //
 //	agent/state.json        the state above
 //	agent/tails/            what was cut off binary logs, the newest ten; mysqlbinlog reads them
+//	agent/quarantine/       what replaced data directories alone held, the newest ten; mysqlbinlog reads them, people the dumps beside
 //	mysql/                  the data directory
 //	mysql/porpoise.json     which incarnation of which cluster it is; written last when it is made
 //	mysql.new/              a data directory being made; nothing unique is in it
+//	mysql.old/              a data directory that mysql/ has replaced, or is about to: see settleRebuild
 package agent

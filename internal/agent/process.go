@@ -118,6 +118,13 @@ func (p *process) begin() {
 	}
 }
 
+// use makes the lives that begin from now on work in another data directory. None may be wanted.
+func (p *process) use(dataDir string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cfg.Paths.Data = dataDir
+}
+
 // boot is begin, unless mysqld is to be held.
 func (p *process) boot() {
 	if !p.mustHold() {
@@ -226,7 +233,10 @@ func backoff(n int) time.Duration {
 }
 
 func (p *process) start(ctx context.Context) (*child, *mysqldLog, error) {
-	secret, file, err := p.cfg.prepareBoot()
+	p.mu.Lock()
+	cfg := p.cfg
+	p.mu.Unlock()
+	secret, file, err := cfg.prepareBoot()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -234,21 +244,21 @@ func (p *process) start(ctx context.Context) (*child, *mysqldLog, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a pipe for mysqld's log: %w", err)
 	}
-	cmd := exec.Command(p.cfg.Mysqld, "--defaults-file="+file)
+	cmd := exec.Command(cfg.Mysqld, "--defaults-file="+file)
 	cmd.Stdout, cmd.Stderr = write, write
-	cmd.Dir = p.cfg.Paths.Run
+	cmd.Dir = cfg.Paths.Run
 	// A mysqld without its agent would go on acknowledging with nobody to fence it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Credential: p.cfg.Credential}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Credential: cfg.Credential}
 	c := &child{secret: secret, done: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err = errNotWanted; p.wanted {
+	if err = errNotWanted; p.wanted && p.cfg.Paths.Data == cfg.Paths.Data {
 		err = p.launch(cmd, c)
 	}
 	_ = write.Close()
 	if err != nil {
 		_ = read.Close()
-		return nil, nil, fmt.Errorf("start %s: %w", p.cfg.Mysqld, err)
+		return nil, nil, fmt.Errorf("start %s: %w", cfg.Mysqld, err)
 	}
 	logs := newMysqldLog(p.log)
 	go func() {

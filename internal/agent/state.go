@@ -17,8 +17,9 @@ const (
 	stateFormat = 1
 	// markFile in a data directory says which incarnation it is. It is written last, so a directory with it is complete.
 	markFile = "porpoise.json"
-	// newSuffix names a directory that is being made.
+	// newSuffix names a directory that is being made, oldSuffix one that is being replaced by it.
 	newSuffix = ".new"
+	oldSuffix = ".old"
 )
 
 // state is what the agent must never forget (INV-3).
@@ -45,6 +46,10 @@ type state struct {
 	Settled bool `json:"settled,omitempty"`
 	// MadeBy is the operation that made the data directory.
 	MadeBy string `json:"madeBy,omitempty"`
+	// Quarantined is as in agentapi.DataStatus.
+	Quarantined string `json:"quarantined,omitempty"`
+	// Rebuild is the copy that is made beside the data directory, of which all else here tells; nil: none is.
+	Rebuild *rebuildState `json:"rebuild,omitempty"`
 
 	// AccountsSalt and AccountsHash tell whether the mounted accounts are applied already.
 	AccountsSalt string `json:"accountsSalt,omitempty"`
@@ -116,6 +121,9 @@ func (s *stateStore) read() (state, error) {
 		if err != nil {
 			return state{}, fmt.Errorf("look at the data directory: %w", explain(err))
 		}
+		if kept, err := readMark(s.dataDir + oldSuffix); err != nil || kept != nil {
+			return state{}, errors.Join(err, fmt.Errorf("%s is missing though %s holds data: restore the file, or move the data away to start with an empty volume", path, s.dataDir+oldSuffix))
+		}
 		if !empty {
 			return state{}, fmt.Errorf("%s is missing though %s holds data: which epoch it knows is lost; restore the file, or move the data away to start with an empty volume", path, s.dataDir)
 		}
@@ -137,6 +145,9 @@ func (s *stateStore) read() (state, error) {
 
 // reconcile settles what a kill in the middle of making a data directory left behind.
 func (s *stateStore) reconcile(st *state) error {
+	if err := settleRebuild(s.dataDir, st); err != nil {
+		return err
+	}
 	m, err := readMark(s.dataDir)
 	if err != nil {
 		return err

@@ -120,7 +120,7 @@ type Command struct {
 	Type CommandType `json:"type"`
 	// Primary of Epoch: needed for Follow, stored in every case where given.
 	Primary *Peer `json:"primary,omitempty"`
-	// Donor to clone from: needed for Clone.
+	// Donor to clone from: needed for Clone and Rebuild.
 	Donor *Peer `json:"donor,omitempty"`
 	// Quorum in force: needed for Promote and SetQuorum, stored where its generation is not lower than the stored one.
 	Quorum *Quorum `json:"quorum,omitempty"`
@@ -255,7 +255,8 @@ type DataStatus struct {
 	WasPrimary bool `json:"wasPrimary,omitempty"`
 	// CutTail tells of the last cut: how many transactions were cut off, and the file that they were saved in; empty: none.
 	CutTail string `json:"cutTail,omitempty"`
-	// Quarantined tells of the transactions that the last Rebuild saved: how many, and the file; empty: none.
+	// Quarantined tells of the transactions that the last Rebuild saved: how many, and the file; empty: none. It is there from
+	// the moment that they are saved, also when the rebuild fails later.
 	Quarantined string `json:"quarantined,omitempty"`
 }
 

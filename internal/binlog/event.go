@@ -9,8 +9,9 @@ import (
 	"io"
 )
 
-// ErrRefused marks what is in a binary log and lets nobody say what may be cut off; all other errors are of reading.
-var ErrRefused = errors.New("the binary log cannot be cut")
+// ErrRefused marks what is in a binary log and lets nobody say which transactions it holds, or what may be cut off; all other
+// errors are of reading.
+var ErrRefused = errors.New("the binary log cannot be used")
 
 func refusef(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
@@ -18,11 +19,16 @@ func refusef(format string, args ...any) error {
 
 // Types of events; see mysql/binlog/event/binlog_event.h of the server.
 const (
-	typeFormatDescription = 15
-	typeGTID              = 33
-	typeAnonymousGTID     = 34
-	typePreviousGTIDs     = 35
-	typeTaggedGTID        = 42
+	typeStop               = 3
+	typeRotate             = 4
+	typeFormatDescription  = 15
+	typeXID                = 16
+	typeGTID               = 33
+	typeAnonymousGTID      = 34
+	typePreviousGTIDs      = 35
+	typeXAPrepare          = 38
+	typeTransactionPayload = 40
+	typeTaggedGTID         = 42
 )
 
 const (

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"strings"
 
@@ -51,13 +52,92 @@ func parseGTID(body []byte) (transaction, error) {
 	return t, nil
 }
 
+// What follows the number in an event of type 33: a mark that logical timestamps are there (1 byte), two of them (8 each), the
+// time of the commit (7), whose highest bit says that the time of the original commit (7) follows, and the length of the whole
+// transaction.
+const (
+	timestampsMark   = 2
+	timestampsLength = 2 * 8
+	timeLength       = 7
+)
+
+// lengthOfGTID returns how long an event of type 33 says that its transaction is, itself included; 0: it does not say.
+func lengthOfGTID(body []byte) int64 {
+	d := decoder{rest: body}
+	d.take(1 + uuidLength + 8)
+	if mark := d.take(1); mark == nil || mark[0] != timestampsMark {
+		return 0
+	}
+	d.take(timestampsLength)
+	if at := d.take(timeLength); at != nil && at[timeLength-1]&0x80 != 0 {
+		d.take(timeLength)
+	}
+	first := d.take(1)
+	if first == nil {
+		return 0
+	}
+	width := 0
+	switch first[0] {
+	default:
+		return int64(first[0])
+	case 251, 255:
+		return 0
+	case 252:
+		width = 2
+	case 253:
+		width = 3
+	case 254:
+		width = 8
+	}
+	var wide [8]byte
+	copy(wide[:], d.take(width))
+	return asLength(binary.LittleEndian.Uint64(wide[:]), d.err)
+}
+
+func asLength(n uint64, err error) int64 {
+	if err != nil || n > math.MaxInt64 {
+		return 0
+	}
+	return int64(n)
+}
+
 // Fields of an event of type 42.
 const (
 	fieldFlags = iota
 	fieldUUID
 	fieldNumber
 	fieldTag
+	fieldLastCommitted
+	fieldSequence
+	fieldCommitted
+	fieldOriginallyCommitted
+	fieldLength
 )
+
+// lengthOfTaggedGTID is lengthOfGTID for an event of type 42.
+func lengthOfTaggedGTID(body []byte) int64 {
+	d := decoder{rest: body}
+	for range 3 { // version, length, last field that must be known
+		d.integer()
+	}
+	for d.err == nil {
+		switch field := d.integer(); field {
+		case fieldUUID:
+			for range uuidLength {
+				d.integer()
+			}
+		case fieldTag:
+			d.tag()
+		case fieldLength:
+			return asLength(d.integer(), d.err)
+		case fieldFlags, fieldNumber, fieldLastCommitted, fieldSequence, fieldCommitted, fieldOriginallyCommitted:
+			d.integer()
+		default:
+			return 0
+		}
+	}
+	return 0
+}
 
 // parseTaggedGTID reads the body of an event of type 42, in the server's serialization format (libs/mysql/serialization):
 // version, length and last field that a reader must know, then fields by ascending number, integers in variable length.

@@ -17,6 +17,7 @@ const (
 	errLockWaitTimeout    = 1205
 	errReadOnly           = 1290
 	errCloneRestart       = 3707
+	errCloneDiskSpace     = 3873
 	errTLSReload          = 3888
 )
 
@@ -35,6 +36,9 @@ func IsLockWait(err error) bool { return number(err) == errLockWaitTimeout }
 
 // IsCloneRestart says that a clone is complete and mysqld has ended to be started again.
 func IsCloneRestart(err error) bool { return number(err) == errCloneRestart }
+
+// IsCloneDiskSpace says that the donor's data, as it estimates it, does not fit where the copy was to be made.
+func IsCloneDiskSpace(err error) bool { return number(err) == errCloneDiskSpace }
 
 // IsTLSReload says that the server refused the new certificate files and goes on with the old.
 func IsTLSReload(err error) bool { return number(err) == errTLSReload }
