@@ -206,6 +206,10 @@ test-e2e: images ## Run the end-to-end tests on a local Kubernetes of three node
 test-registry: images ## Push to a registry, and deploy from it to a fresh local Kubernetes of one node without images
 	@$(STEP) test-registry go test -tags e2e -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./test/registry
 
+.PHONY: sim
+sim: ## Simulate SCHEDULES schedules from SEED: every failover rule against the model of agents and mysqlds
+	@$(STEP) sim go test -count=1 -timeout 24h -v ./test/sim -run TestSchedules -schedules $(or $(SCHEDULES),100000) -seed $(or $(SEED),0)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME each
 	@hack/fuzz $(FUZZTIME)
@@ -213,6 +217,10 @@ fuzz: ## Run every fuzz test for FUZZTIME each
 .PHONY: bench-create
 bench-create: ## Measure creation, idle cost and durability cost, on a local Kubernetes of its own, for docs/benchmarks.md
 	@go run ./test/bench all --update-docs
+
+.PHONY: bench-failover
+bench-failover: ## Measure failover and switchover on a local Kubernetes of its own, for docs/benchmarks.md
+	@go run ./test/bench failover --update-docs
 
 # Settings that the scripts read.
 export REGISTRY NODES PKG RUN KEEP

@@ -49,7 +49,7 @@ func planAdoption(v *view) adoption {
 		case !i.Answers() || i.MakesData() == topology.True:
 			a.waits = append(a.waits, i.Name)
 		case v.ours(i):
-			a.told = a.told && i.Status.Epoch == v.rec.Epoch
+			a.told = a.told && (i.HasData() != topology.True || i.Status.Epoch == v.rec.Epoch)
 			a.add(i)
 		}
 	}

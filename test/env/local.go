@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 )
@@ -83,6 +84,12 @@ func (l *Local) Down(ctx context.Context) error {
 	}
 	step.Done("nothing of it is left")
 	return nil
+}
+
+// InNode prepares a program of this machine that runs in a node's network, where Services' addresses lead where they do for
+// pods. Ending its context kills it.
+func (l *Local) InNode(ctx context.Context, number int, program ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, l.binary(), append([]string{"--name", l.name, "in-node", strconv.Itoa(number), "--"}, program...)...)
 }
 
 // StopNode switches a node off: kubelet, containerd and all containers die at once. Nodes are numbered from 1.

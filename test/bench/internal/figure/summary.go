@@ -41,3 +41,14 @@ func Number(v float64) string {
 		return strconv.FormatFloat(v, 'f', 3, 64)
 	}
 }
+
+// Percentile returns the smallest value that at least p of 100 values do not exceed (nearest rank); 0 of none.
+func Percentile(values []float64, p int) float64 {
+	sorted := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	if len(sorted) == 0 {
+		return 0
+	}
+	slices.Sort(sorted)
+	rank := int(math.Ceil(float64(p) / 100 * float64(len(sorted))))
+	return sorted[max(rank, 1)-1]
+}

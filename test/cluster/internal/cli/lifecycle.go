@@ -103,5 +103,22 @@ func (c *command) nodeCommands() []*cobra.Command {
 			func(_ *cobra.Command, n int) error { return cluster.SetCable(c.name, n, false, c.report) }),
 		onNode("heal-node", "Put a cut-off node back on the network",
 			func(_ *cobra.Command, n int) error { return cluster.SetCable(c.name, n, true, c.report) }),
+		c.inNode(),
+	}
+}
+
+func (c *command) inNode() *cobra.Command {
+	return &cobra.Command{
+		Use: "in-node N -- PROGRAM [ARGUMENT…]", Args: cobra.MinimumNArgs(2),
+		Short: "Run a program of this machine in a node's network, as if it ran on that node",
+		Long: `Run a program of this machine in a node's network, as if it ran on that node: Services' addresses lead where kube-proxy lets them lead
+there. The program sees this machine's files. Standard input and output are its own; the exit code is its.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := nodeNumber(args[0])
+			if err != nil {
+				return err
+			}
+			return cluster.InNode(cmd.Context(), c.name, number, args[1:])
+		},
 	}
 }

@@ -89,6 +89,11 @@ func (s state) clearNode(n plan.Node) error {
 
 // inNode prepares a command that sees the node's files and network.
 func (s state) inNode(ctx context.Context, n plan.Node, args ...string) (*exec.Cmd, error) {
+	return s.enter(ctx, n, []string{"--mount", "--net"}, args)
+}
+
+// enter prepares a command in some of a node's namespaces.
+func (s state) enter(ctx context.Context, n plan.Node, namespaces, args []string) (*exec.Cmd, error) {
 	record, err := process.Load(s.pidFile(n.Name()))
 	if err != nil {
 		return nil, err
@@ -96,7 +101,32 @@ func (s state) inNode(ctx context.Context, n plan.Node, args ...string) (*exec.C
 	if !record.Alive() {
 		return nil, fmt.Errorf("%s is not running", n.Name())
 	}
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", strconv.Itoa(record.PID), "--mount", "--net", "--"}, args...)...), nil
+	all := append([]string{"--target", strconv.Itoa(record.PID)}, namespaces...)
+	return exec.CommandContext(ctx, "nsenter", append(append(all, "--"), args...)...), nil
+}
+
+// InNode runs a program of this machine in a node's network, with this process's input and output, until it ends.
+func InNode(ctx context.Context, name string, number int, args []string) error {
+	if err := errors.Join(plan.ValidateName(name), toolchain.RequireRoot()); err != nil {
+		return err
+	}
+	s, err := load(StateRoot(), name)
+	if err != nil {
+		return err
+	}
+	n, err := s.node(number)
+	if err != nil {
+		return err
+	}
+	cmd, err := s.enter(ctx, n, []string{"--net"}, args)
+	if err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("run %s in the network of %s: %w", args[0], n.Name(), err)
+	}
+	return nil
 }
 
 func (s state) ctr(ctx context.Context, n plan.Node, args ...string) (*exec.Cmd, error) {
