@@ -81,7 +81,6 @@ func TestSwitchoverByAnnotation(t *testing.T) {
 	w.set(func(w *world) { w.refusal = "orders-7 is no instance of this cluster" })
 	annotate(t, cluster, naming.AnnotationSwitchover, "orders-7")
 	waitSwitchover(t, cluster, v1.SwitchoverStatus{ID: "orders-7", State: v1.SwitchoverRefused, Message: "orders-7 is no instance of this cluster"})
-	waitEvent(t, cluster, "SwitchoverRefused", "orders-7 is no instance")
 	waitCondition(t, cluster, v1.ConditionStalled, metav1.ConditionFalse, "")
 
 	annotate(t, cluster, naming.AnnotationSwitchover, "any@v3")

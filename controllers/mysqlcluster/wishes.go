@@ -65,7 +65,8 @@ func (s *scope) announceTopology(old, status v1.MySQLClusterStatus) {
 			fmt.Sprintf("%s is primary in epoch %d (was %s)%s", is, status.Topology.Epoch, was, s.changeCause()), s.child("v1", "Pod", naming.Pod(is)))
 	}
 	end := status.Switchover
-	if end == nil || end.State == v1.SwitchoverRunning || old.Switchover != nil && *old.Switchover == *end {
+	// A refusal is announced by the topology lane, whose decision it is.
+	if end == nil || end.State == v1.SwitchoverRunning || end.State == v1.SwitchoverRefused || old.Switchover != nil && *old.Switchover == *end {
 		return
 	}
 	kind := corev1.EventTypeWarning

@@ -80,14 +80,14 @@ func (r *requester) failOver(ctx context.Context, o failoverOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := r.print(lossText(before, topology)); err != nil {
+		if err := refuseFailover(before, topology); err != nil {
+			return err
+		}
+		if err := r.print(lossText(topology)); err != nil {
 			return err
 		}
 		if !o.accept {
 			return errors.New("nothing was done: --accept-data-loss is not given (what it does: kubectl porpoise failover --help)")
-		}
-		if err := refuseFailover(before, topology); err != nil {
-			return err
 		}
 		who, err = r.whoAmI(ctx)
 		return err
@@ -109,18 +109,10 @@ func (r *requester) limited(ctx context.Context, work func(context.Context) erro
 }
 
 // lossText says how it stands and what is at stake.
-func lossText(c *porpoisev1.MySQLCluster, t *porpoisev1.MySQLTopology) string {
+func lossText(t *porpoisev1.MySQLTopology) string {
 	p := &page{}
-	if t == nil {
-		message := "how it stands is not known: MySQLTopology " + c.Name + " does not exist or you may not get it"
-		if cond := meta.FindStatusCondition(c.Status.Conditions, porpoisev1.ConditionWritesBlocked); cond != nil {
-			message = cond.Reason + ": " + cond.Message
-		}
-		p.linef("%s: %s", clean(c.Name), clean(message))
-		return p.String()
-	}
 	s := t.Status
-	p.linef("%s is %s: %s", clean(c.Name), clean(string(s.Phase)), clean(joinNonEmpty(": ", s.Reason, s.Message)))
+	p.linef("%s is %s: %s", clean(t.Name), clean(string(s.Phase)), clean(joinNonEmpty(": ", s.Reason, s.Message)))
 	p.linef("  Last primary  %s", clean(orDash(s.Primary)))
 	if s.Quorum != nil {
 		var answer, silent []string
@@ -239,7 +231,7 @@ func isOpen(c *porpoisev1.MySQLCluster, t *porpoisev1.MySQLTopology, before *por
 
 // endAcceptance takes the acceptance away: a used one is of no more use, and one that was not used must not be lying about at
 // the next loss.
-func (r *requester) endAcceptance(ctx context.Context, id string, told string, used bool, err error) error {
+func (r *requester) endAcceptance(ctx context.Context, id, told string, used bool, err error) error {
 	if wrong := r.withdraw(ctx, naming.AnnotationAcceptDataLoss, id); wrong != nil {
 		err = errors.Join(err, fmt.Errorf("the acceptance could not be taken away; remove the annotation %s, or it counts for the next loss: %w", naming.AnnotationAcceptDataLoss, wrong))
 	}

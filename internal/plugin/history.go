@@ -51,7 +51,7 @@ func failoverCell(c ConditionReport, r Report) cell {
 	if least == nil {
 		return cell{text: "ready: " + c.Message, style: green}
 	}
-	return cell{text: fmt.Sprintf("ready: %s has %s to apply", best, plural(int(min(*least, 1<<31)), "transaction")), style: green} //nolint:gosec // Bounded.
+	return cell{text: fmt.Sprintf("ready: %s has %s to apply", best, plural(int(min(*least, 1<<31)), "transaction")), style: green}
 }
 
 // renderHistory lists the last primaries, where there was more than one.
