@@ -227,7 +227,9 @@ func (e *Env) foreignOperator(ctx context.Context, objects []*unstructured.Unstr
 // Undeploy removes the operator and its CRDs if Deploy with the same Options.CreatedBy installed them.
 func (e *Env) Undeploy(ctx context.Context) error {
 	path := filepath.Join(e.run.root, "config", "default")
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), path)
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified // The overlay says it; kustomize warns where both do.
+	resources, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), path)
 	if err != nil {
 		return fmt.Errorf("build %s: %w", path, err)
 	}

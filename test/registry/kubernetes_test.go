@@ -89,10 +89,14 @@ func assertPodsFrom(t *testing.T, k *env.Env, team, namespace string, count int)
 	}
 }
 
-// assertNodePulledAll wants every part of every image to have gone from the registry to the node.
+// assertNodePulledAll wants the node to have asked for every image where it was pushed last, and every part to have gone from
+// the registry to the node. What it has from another repository it does not take again, but it must be let in all the same.
 func assertNodePulledAll(t *testing.T, k *env.Env) {
 	t.Helper()
 	for _, b := range k.Images.Images {
+		if !world.registry.wasResolved(b.Pushed) {
+			t.Errorf("the node has not asked the registry for %s", b.Pushed)
+		}
 		for _, digest := range parts(t, b.Layout(), b.Digest) {
 			if !world.registry.wasPulled(digest) {
 				t.Errorf("image %s: the node has not pulled %s from the registry", b.Name, digest)

@@ -42,8 +42,9 @@ type server struct {
 	images   http.Handler
 	http     *httptest.Server
 
-	mu     sync.Mutex
-	pulled map[string]bool // digests
+	mu sync.Mutex
+	// resolved are repository and digest of manifests that a node asked for; pulled the digests of what it took.
+	resolved, pulled map[string]bool
 }
 
 const user = "porpoise"
@@ -59,7 +60,7 @@ func serve(ctx context.Context, address, dir string) (*server, error) {
 		return nil, fmt.Errorf("listen for the registry: %w", err)
 	}
 	s := &server{
-		host: listener.Addr().String(), password: rand.Text(), pulled: map[string]bool{},
+		host: listener.Addr().String(), password: rand.Text(), resolved: map[string]bool{}, pulled: map[string]bool{},
 		authorityFile: filepath.Join(dir, "ca.crt"), dockerConfig: filepath.Join(dir, "docker"),
 		images: registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(blobs)), registry.Logger(log.New(io.Discard, "", 0))),
 	}
@@ -130,19 +131,32 @@ func (s *server) allowed(r *http.Request) bool {
 	return reads && strings.HasPrefix(r.URL.Path, "/v2/"+public+"/")
 }
 
-// remember notes what is pulled from another address than that of the registry, which this machine has too.
+// remember notes what is asked for from another address than that of the registry, which this machine has too.
 func (s *server) remember(r *http.Request) {
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
 	own, _, _ := net.SplitHostPort(s.host)
-	if r.Method != http.MethodGet || from == own {
+	if from == own {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pulled[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]] = true
+	repository, digest, isManifest := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"), "/manifests/")
+	if isManifest {
+		s.resolved[repository+"@"+digest] = true
+	}
+	if r.Method == http.MethodGet {
+		s.pulled[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]] = true
+	}
 }
 
-// wasPulled says whether a node has fetched the manifest or blob of a digest.
+// wasResolved says whether a node has asked for a reference by digest, HOST/REPOSITORY@DIGEST.
+func (s *server) wasResolved(reference string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resolved[strings.TrimPrefix(reference, s.host+"/")]
+}
+
+// wasPulled says whether a node has taken the manifest or blob of a digest, from whichever repository.
 func (s *server) wasPulled(digest string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
