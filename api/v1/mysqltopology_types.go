@@ -73,7 +73,8 @@ type MySQLTopologySpec struct {
 	// +optional
 	Switchover *SwitchoverRequest `json:"switchover,omitempty"`
 
-	// AcceptDataLoss says that a failover is to go on though acknowledged commits may be lost by it. It counts for one failover.
+	// AcceptDataLoss says that a failover is to go on though acknowledged commits may be lost by it. It counts for one failover,
+	// within ten minutes from its time.
 	// +optional
 	AcceptDataLoss *DataLossAcceptance `json:"acceptDataLoss,omitempty"`
 

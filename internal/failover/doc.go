@@ -20,6 +20,24 @@
 //
 // If the manager dies between any two passes the next one comes to the same row from the same facts.
 //
+// # Worked example: mysqld of the primary is killed
+//
+// The record has epoch 1, primary orders-0, quorum {generation 3, acks 1, [orders-1 orders-2]}. orders-0's agent reports that
+// mysqld ended; orders-1 and orders-2 answer, and orders-1 has received everything that either has.
+//
+//	pass  row                            what happens
+//	1     Stable/fail-over               record epoch 2, Fencing: nobody is primary in it
+//	2     Fencing/fence                  Fence to orders-1 and orders-2, Demote to orders-0
+//	3     Fencing/elect                  both confirmed, and 2 + 1 > 2: nothing acknowledged can be missing. Record epoch 3,
+//	                                     primary orders-1, generation 4, the seats as they were
+//	4     Promoting/promote              Promote to orders-1, Follow to orders-2
+//	5     Promoting/opened               record Stable; Follow to orders-0, which cuts off what nobody acknowledged
+//	6     Stable/quorum-act              SetQuorum {5, acks 1, [orders-2]} on orders-1: its own seat is to go
+//	7     Stable/quorum-barrier-passed   orders-2 holds what orders-1 had executed: record it
+//	8     Stable/quorum-record           orders-0 has caught up: it may count from now on
+//
+// More such stories, as they are decided, are in testdata.
+//
 // # The pessimistic record
 //
 // INV-4 needs, for every quorum that may have been in force, that confirmations and acknowledgements overlap. So the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -174,11 +175,13 @@ func (v *view) membersLostStand() bool {
 	return v.rec.Reason == v1.TopologyMembersLost && v.election.candidate == nil && (v.membersLost() || len(v.silent()) > 0)
 }
 
-// lossAccepted says whether a person has said, of this very epoch or an earlier one of the same loss, that going on is
-// worth what may be lost.
+// acceptanceLasts is how long an acceptance counts: one that was not needed must not answer for a later loss.
+const acceptanceLasts = 10 * time.Minute
+
+// lossAccepted says whether a person has said, of this loss, that going on is worth what may be lost.
 func (v *view) lossAccepted() bool {
 	a := v.snap.Spec.AcceptDataLoss
-	return a != nil && (v.rec.AcceptedDataLoss == nil || v.rec.AcceptedDataLoss.ID != a.ID)
+	return a != nil && (v.rec.AcceptedDataLoss == nil || v.rec.AcceptedDataLoss.ID != a.ID) && v.now.Sub(a.At.Time) < acceptanceLasts
 }
 
 // candidateLost: the instance that was chosen cannot be opened now. Whether it was is settled by fencing again: its seat

@@ -14,8 +14,6 @@ const (
 	// silenceGrace is how long an agent's stream must have been gone before its silence counts, beside the replicas' own
 	// evidence: a stream that broke by itself is back by then.
 	silenceGrace = 250 * time.Millisecond
-	// hungAfter is how long mysqld must have left its agent without an answer before it counts as hung.
-	hungAfter = 2 * time.Second
 	// recheckSoon is the pause before facts that ripen with time are looked at again.
 	recheckSoon = 100 * time.Millisecond
 	// heldPatience is how long a held primary waits for the agents of the others, which could make a failover possible.
@@ -80,11 +78,11 @@ func (v *view) judgeSilence() loss {
 
 // judgeHang: mysqld runs and answers neither its agent nor its replicas.
 func (v *view) judgeHang() loss {
-	since := v.primary.Status.Process.UnresponsiveSince
-	if since == nil || v.primary.Status.Process.LoginBlocked || !v.unheardByReplicas() {
+	// That only logins hang is another state: sessions that were open before still answer then. The agent's clock may be
+	// another one than the manager's: what counts is that the replicas gave up, which takes some seconds.
+	if v.primary.Status.Process.UnresponsiveSince == nil || !v.unheardByReplicas() {
 		return loss{}
 	}
-	// The agent's clock may be another one than the manager's: what counts is that the replicas gave up, which takes as long.
 	return loss{lost: true, why: "its mysqld answers neither its agent nor its replicas"}
 }
 

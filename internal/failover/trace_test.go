@@ -402,6 +402,14 @@ var stories = map[string]func(*testing.T) *story{
 		s.settle()
 		return s
 	},
+	"primary-hangs": func(t *testing.T) *story {
+		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+		s.settle()
+		s.tell("mysqld of orders-0 answers nobody any more")
+		s.world.Hang("orders-0", true)
+		s.settle()
+		return s
+	},
 	"failovers-capped": func(t *testing.T) *story {
 		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
 		s.settle()

@@ -212,6 +212,9 @@ func (w *World) fence(i *instance, cmd agentapi.Command) error {
 		return refuse(agentapi.ErrPrecondition, "the primary is to be demoted")
 	}
 	i.persist(cmd, agentapi.RoleNone)
+	if !i.hung.IsZero() {
+		return refuse(agentapi.ErrInternal, "mysqld does not answer")
+	}
 	i.fenced, i.receiver = true, "OFF"
 	return nil
 }
@@ -220,7 +223,11 @@ func (w *World) fence(i *instance, cmd agentapi.Command) error {
 func (w *World) demote(i *instance, cmd agentapi.Command) error {
 	i.persist(cmd, agentapi.RoleNone)
 	i.role, i.confirmed = agentapi.RoleNone, false
-	if i.up() {
+	switch {
+	case !i.hung.IsZero():
+		i.end(agentapi.ProcessCrashed, "signal: killed")
+		w.start(i)
+	case i.up():
 		i.closes(w)
 	}
 	return nil

@@ -37,6 +37,10 @@ func (w *World) document(i *instance) agentapi.Status {
 		started := i.startedAt
 		st.Process.StartedAt, st.Process.PID = &started, i.pid
 	}
+	if i.process == agentapi.ProcessRunning && !i.hung.IsZero() {
+		since := i.hung
+		st.Process.UnresponsiveSince = &since
+	}
 	if i.up() {
 		st.Server = w.server(i)
 	}

@@ -90,6 +90,15 @@ func (w *World) Freeze(name string, frozen bool) {
 	w.with(name, func(i *instance) { i.frozen = frozen })
 }
 
+// Hang makes an instance's mysqld answer nobody, or answer again.
+func (w *World) Hang(name string, hung bool) {
+	w.with(name, func(i *instance) {
+		if i.hung = (time.Time{}); hung && i.process == agentapi.ProcessRunning {
+			i.hung = w.now()
+		}
+	})
+}
+
 // Lag stops or lets go on an instance's applying; it receives and acknowledges all the same.
 func (w *World) Lag(name string, lagging bool) {
 	w.with(name, func(i *instance) { i.lagging = lagging })

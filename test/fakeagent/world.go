@@ -127,8 +127,9 @@ type instance struct {
 	silent   bool // its agent does not answer
 	ending   bool // its agent was told to end: it takes no commands any more
 	failNext map[agentapi.CommandType]string
-	lagging  bool // it applies nothing of what it receives
-	halfDone bool // the next quorum is stored, and reported, but not carried out
+	hung     time.Time // since when mysqld answers nobody; zero: it does
+	lagging  bool      // it applies nothing of what it receives
+	halfDone bool      // the next quorum is stored, and reported, but not carried out
 }
 
 // waiting is a commit that waits for acknowledgements.
@@ -200,7 +201,7 @@ func (w *World) boot(i *instance) {
 
 // end stops mysqld at once. What waited for an acknowledgement was not told to its client.
 func (i *instance) end(state agentapi.ProcessState, why string) {
-	i.process, i.lastExit, i.waiting = state, why, nil
+	i.process, i.lastExit, i.waiting, i.hung = state, why, nil, time.Time{}
 	i.receiver, i.applier = "OFF", "OFF"
 }
 
@@ -267,7 +268,7 @@ func (w *World) release(s *instance) {
 }
 
 func (i *instance) up() bool {
-	return i.podUp && i.process == agentapi.ProcessRunning && i.data == agentapi.DataReady
+	return i.podUp && i.process == agentapi.ProcessRunning && i.data == agentapi.DataReady && i.hung.IsZero()
 }
 
 // lists says whether the instance's stored quorum has the other one as a member.

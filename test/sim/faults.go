@@ -10,7 +10,7 @@ import (
 // fault breaks or mends something, or changes what is wanted.
 func (r *Run) fault(m *simManager) {
 	name := r.anyInstance()
-	switch r.rnd.IntN(14) {
+	switch r.rnd.IntN(15) {
 	case 10:
 		r.note("fault: %s stores the next quorum and then fails", name)
 		r.world.HalfDone(name)
@@ -23,6 +23,10 @@ func (r *Run) fault(m *simManager) {
 		r.note("fault: a manager is cut off from %s: %t", name, m.deaf[name])
 	case 13:
 		r.loseVolume(name)
+	case 14:
+		hung := r.rnd.IntN(2) == 0
+		r.note("fault: mysqld of %s answers nobody: %t", name, hung)
+		r.world.Hang(name, hung)
 	case 0:
 		r.note("fault: mysqld of %s is killed", name)
 		r.world.Crash(name)

@@ -12,7 +12,7 @@ import (
 
 const (
 	mutationSeed      = 77_000
-	mutationSchedules = 4000
+	mutationSchedules = 20_000
 )
 
 // mutation is a rule that is broken on purpose.
@@ -48,7 +48,7 @@ func promotes(old v1.MySQLTopologyStatus, d *failover.Decision) bool {
 var mutations = []mutation{
 	{
 		// Who leaves is then neither told, nor must it show that it acknowledges no longer.
-		rule: "a member leaves only once it acknowledges no longer", from: 2_120, snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
+		rule: "a member leaves only once it acknowledges no longer", snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
 			for i := range s.Instances {
 				if !s.Instances[i].Wanted {
 					s.Instances[i].Status, s.Instances[i].Pod = nil, topology.Pod{}
@@ -67,7 +67,7 @@ var mutations = []mutation{
 		}),
 	},
 	{
-		rule: "a barrier covers what is being committed", from: 12_390, snapshot: servers(func(_ v1.MySQLTopologyStatus, _ *agentapi.Status, server *agentapi.ServerStatus) {
+		rule: "a barrier covers what is being committed", snapshot: servers(func(_ v1.MySQLTopologyStatus, _ *agentapi.Status, server *agentapi.ServerStatus) {
 			server.GTIDOwned = gtid.Set{}
 		}),
 	},
@@ -133,7 +133,7 @@ var mutations = []mutation{
 		},
 	},
 	{
-		rule: "writes have ended before a switchover", from: 3_105, snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
+		rule: "writes have ended before a switchover", snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
 			if rec.Phase == v1.TopologyDraining && st.Role == agentapi.RolePrimary {
 				st.Role, st.Epoch = agentapi.RoleNone, rec.Epoch
 				server.SuperReadOnly, server.SemiSync.SourceEnabled, server.SemiSync.WaitSessions = true, false, 0

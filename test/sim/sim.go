@@ -370,6 +370,7 @@ func (r *Run) heal() error {
 		r.frozen[name], r.lagging[name] = false, false
 		r.world.Freeze(name, false)
 		r.world.Lag(name, false)
+		r.world.Hang(name, false)
 		if !r.up[name] {
 			r.world.StartPod(name)
 			r.up[name] = true
