@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func crashedLog(t *testing.T, last int) (content []byte, lastAt int) {
 		header := make([]byte, 19)
 		header[4] = kind
 		binary.LittleEndian.PutUint32(header[9:], uint32(len(header)+len(body)+4))
-		whole := append(header, body...)
+		whole := slices.Concat(header, body)
 		sum := crc32.ChecksumIEEE(whole)
 		if kind == 15 {
 			whole[17] = 1 // in use, after the checksum was made

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
+	"slices"
 	"testing"
 
 	"github.com/porpoise-dev/porpoise/internal/gtid"
@@ -56,7 +57,7 @@ func (b *builder) event(kind byte, flags uint16, body []byte) int64 {
 	binary.LittleEndian.PutUint32(header[9:], uint32(length))
 	binary.LittleEndian.PutUint32(header[13:], uint32(b.Len()+length))
 	binary.LittleEndian.PutUint16(header[flagsAt:], flags)
-	whole := append(header, body...)
+	whole := slices.Concat(header, body)
 	b.Write(whole)
 	if sum {
 		if kind == typeFormatDescription {

@@ -210,7 +210,7 @@ func parsePreviousGTIDs(body []byte) (gtid.Set, error) {
 			if start < 1 || end <= start || end > lastNumber+1 {
 				return gtid.Set{}, fmt.Errorf("the set has an interval from %d to before %d", start, end)
 			}
-			first := transaction{uuid: uuid, tag: tag, number: int64(start)} //nolint:gosec // At most lastNumber.
+			first := transaction{uuid: uuid, tag: tag, number: int64(start)}
 			fmt.Fprintf(&text, "%s-%d,", first, end-1)
 		}
 		if d.err != nil {
@@ -302,7 +302,7 @@ func (d *decoder) tag() string {
 	if d.err != nil {
 		return ""
 	}
-	text := string(d.take(int(n))) //nolint:gosec // At most maxTag.
+	text := string(d.take(int(n)))
 	for i, c := range []byte(text) {
 		if c != '_' && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
 			d.err = fmt.Errorf("%q is no tag", text)
