@@ -61,10 +61,32 @@ type Findings struct {
 	pieces []piece
 }
 
+// source is a file; fuzzing has them in memory.
+type source struct {
+	name string
+	open func() (file io.ReaderAt, size int64, done func(), err error)
+}
+
+func sourceOf(path string) source {
+	return source{name: filepath.Base(path), open: func() (io.ReaderAt, int64, func(), error) {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, 0, nil, fmt.Errorf("open a binary log: %w", err)
+		}
+		done := func() { _ = file.Close() }
+		info, err := file.Stat()
+		if err != nil {
+			done()
+			return nil, 0, nil, fmt.Errorf("look at a binary log: %w", err)
+		}
+		return file, info.Size(), done, nil
+	}}
+}
+
 // piece is where wanted transactions are in one file.
 type piece struct {
 	index     int
-	path      string
+	source    source
 	formatEnd int64
 	ranges    []span
 }
@@ -75,19 +97,27 @@ type span struct{ start, end int64 }
 // read from its beginning to its end only where it can hold some: the next one's head tells what it holds. What a crash cut
 // short is not found. Whatever cannot be understood, as an encrypted file, is ErrRefused.
 func Search(ctx context.Context, paths []string, want gtid.Set) (*Findings, error) {
-	if len(paths) == 0 {
+	sources := make([]source, 0, len(paths))
+	for _, path := range paths {
+		sources = append(sources, sourceOf(path))
+	}
+	return searchIn(ctx, sources, want)
+}
+
+func searchIn(ctx context.Context, sources []source, want gtid.Set) (*Findings, error) {
+	if len(sources) == 0 {
 		return nil, refusef("there is none")
 	}
 	f := &Findings{}
 	var left []int
-	before, err := previousOf(paths[0])
+	before, err := previousOf(sources[0])
 	if err != nil {
 		return nil, err
 	}
-	for i := range paths {
+	for i := range sources {
 		var after *gtid.Set
-		if i+1 < len(paths) {
-			if after, err = previousOf(paths[i+1]); err != nil {
+		if i+1 < len(sources) {
+			if after, err = previousOf(sources[i+1]); err != nil {
 				return nil, err
 			}
 		}
@@ -99,7 +129,7 @@ func Search(ctx context.Context, paths []string, want gtid.Set) (*Findings, erro
 		}
 		if before != nil && after != nil && after.Subtract(*before).Intersect(want).IsEmpty() {
 			left = append(left, i)
-		} else if err := f.scan(ctx, i, paths[i], want); err != nil {
+		} else if err := f.scan(ctx, i, sources[i], want); err != nil {
 			return nil, err
 		}
 		before = after
@@ -109,7 +139,7 @@ func Search(ctx context.Context, paths []string, want gtid.Set) (*Findings, erro
 		if f.GTIDs.Contains(want) {
 			break
 		}
-		if err := f.scan(ctx, i, paths[i], want); err != nil {
+		if err := f.scan(ctx, i, sources[i], want); err != nil {
 			return nil, err
 		}
 	}
@@ -118,9 +148,9 @@ func Search(ctx context.Context, paths []string, want gtid.Set) (*Findings, erro
 }
 
 // previousOf returns what is in the files before this one by its head; nil: mysqld was killed before it had written that.
-func previousOf(path string) (*gtid.Set, error) {
+func previousOf(from source) (*gtid.Set, error) {
 	var set *gtid.Set
-	err := withReader(path, func(r *reader) (err error) {
+	err := withReader(from, func(r *reader) (err error) {
 		_, set, err = readSearchHead(r)
 		return err
 	})
@@ -128,25 +158,21 @@ func previousOf(path string) (*gtid.Set, error) {
 }
 
 // withReader opens a file; one that is too short for anything to be in it is not read. Errors name the file.
-func withReader(path string, read func(*reader) error) error {
-	file, err := os.Open(path)
+func withReader(from source, read func(*reader) error) error {
+	file, size, done, err := from.open()
 	if err != nil {
-		return fmt.Errorf("open a binary log: %w", err)
+		return err
 	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return fmt.Errorf("look at a binary log: %w", err)
-	}
-	if info.Size() < magicLength {
+	defer done()
+	if size < magicLength {
 		return nil
 	}
-	r, err := newReader(file, info.Size())
+	r, err := newReader(file, size)
 	if err == nil {
 		err = read(r)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+		return fmt.Errorf("%s: %w", from.name, err)
 	}
 	return nil
 }
@@ -224,16 +250,16 @@ type search struct {
 	group       *group
 }
 
-func (f *Findings) scan(ctx context.Context, index int, path string, want gtid.Set) error {
-	s := &search{want: want, piece: piece{index: index, path: path}}
+func (f *Findings) scan(ctx context.Context, index int, from source, want gtid.Set) error {
+	s := &search{want: want, piece: piece{index: index, source: from}}
 	for _, p := range f.pieces {
 		s.ranges += len(p.ranges)
 	}
-	if err := withReader(path, func(r *reader) error { return s.read(ctx, r) }); err != nil {
+	if err := withReader(from, func(r *reader) error { return s.read(ctx, r) }); err != nil {
 		return err
 	}
 	if err := errors.Join(s.held.join(), s.found.join()); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+		return fmt.Errorf("%s: %w", from.name, err)
 	}
 	f.Held, f.GTIDs = f.Held.Union(s.held.all), f.GTIDs.Union(s.found.all)
 	if len(s.piece.ranges) > 0 {
@@ -339,18 +365,18 @@ func (f *Findings) Write(ctx context.Context, to io.Writer) error {
 	}
 	for _, p := range f.pieces {
 		if err := p.write(ctx, to); err != nil {
-			return fmt.Errorf("copy transactions of %s: %w", filepath.Base(p.path), err)
+			return fmt.Errorf("copy transactions of %s: %w", p.source.name, err)
 		}
 	}
 	return nil
 }
 
 func (p piece) write(ctx context.Context, to io.Writer) error {
-	file, err := os.Open(p.path)
+	file, _, done, err := p.source.open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }()
+	defer done()
 	format := make([]byte, p.formatEnd-magicLength)
 	if _, err := file.ReadAt(format, magicLength); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -325,6 +326,12 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+func inMemory(content []byte) source {
+	return source{name: "memory", open: func() (io.ReaderAt, int64, func(), error) {
+		return bytes.NewReader(content), int64(len(content)), func() {}, nil
+	}}
+}
+
 // FuzzSearch: no file makes a search panic; what it finds was wanted, is held, and is what the copy holds.
 func FuzzSearch(f *testing.F) {
 	for _, plain := range []bool{false, true} {
@@ -343,11 +350,15 @@ func FuzzSearch(f *testing.F) {
 	before.event(typeStop, 0, nil)
 	want := gtid.MustParse(anUUID + ":10:12-13," + another + ":foo:1")
 	f.Fuzz(func(t *testing.T, file []byte) {
-		l := newLogs(t, before.Bytes(), file)
-		found, copied, err := l.search(want.String())
+		found, err := searchIn(t.Context(), []source{inMemory(before.Bytes()), inMemory(file)}, want)
 		if err != nil {
 			return
 		}
+		var out bytes.Buffer
+		if err := found.Write(t.Context(), &out); err != nil {
+			t.Fatal(err)
+		}
+		copied := out.Bytes()
 		if !want.Contains(found.GTIDs) || !found.Held.Contains(found.GTIDs) {
 			t.Fatalf("found %s of %s; held %s", found.GTIDs, want, found.Held)
 		}
