@@ -125,7 +125,7 @@ func (a *Agent) room() (size, free int64, err error) {
 	if err := unix.Statfs(filepath.Dir(a.cfg.Paths.Data), &volume); err != nil {
 		return 0, 0, fmt.Errorf("measure the volume: %w", explain(err))
 	}
-	return size, int64(volume.Bavail) * volume.Bsize, nil //nolint:gosec // No volume has 2^63 bytes.
+	return size, int64(volume.Bavail) * volume.Bsize, nil
 }
 
 // beside makes the copy beside the old directory and swaps the two when it is complete. mysqld is ended then.

@@ -65,18 +65,18 @@ const (
 func lengthOfGTID(body []byte) int64 {
 	d := decoder{rest: body}
 	d.take(1 + uuidLength + 8)
-	if mark := d.take(1); mark == nil || mark[0] != timestampsMark {
+	if mark := d.take(1); len(mark) != 1 || mark[0] != timestampsMark {
 		return 0
 	}
 	d.take(timestampsLength)
-	if at := d.take(timeLength); at != nil && at[timeLength-1]&0x80 != 0 {
+	if at := d.take(timeLength); len(at) == timeLength && at[timeLength-1]&0x80 != 0 {
 		d.take(timeLength)
 	}
 	first := d.take(1)
 	if first == nil {
 		return 0
 	}
-	width := 0
+	var width int
 	switch first[0] {
 	default:
 		return int64(first[0])
