@@ -203,12 +203,16 @@ test-e2e: images ## Run the end-to-end tests on a local Kubernetes of three node
 	@hack/test-e2e
 
 .PHONY: test-registry
-test-registry: images ## Push to a registry, and deploy from it to a fresh local Kubernetes of one node without images
+test-registry: images ## Push to a registry, and deploy from it to a fresh local Kubernetes without images (minutes; not in `make test`)
 	@$(STEP) test-registry go test -tags e2e -count=1 -timeout 20m -v $(if $(RUN),-run '$(RUN)') ./test/registry
 
 .PHONY: sim
 sim: ## Simulate SCHEDULES schedules from SEED: every failover rule against the model of agents and mysqlds
 	@$(STEP) sim go test -count=1 -timeout 24h -v ./test/sim -run TestSchedules -schedules $(or $(SCHEDULES),100000) -seed $(or $(SEED),0)
+
+.PHONY: chaos
+chaos: ## Break real agents and mysqlds for RUNS rounds from SEED (ROUND: one of them alone), and look for lost writes
+	@PKG=./test/chaos RUN=TestChaos hack/test-tier mysql -count=1 -timeout 24h -v -rounds $(or $(RUNS),200) -seed $(or $(SEED),0) -round $(or $(ROUND),0)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME each
