@@ -37,6 +37,8 @@ type Cluster struct {
 type Options struct {
 	// Processes runs each agent in a process of its own; TestMain must call RunChild.
 	Processes bool
+	// Logs is a folder that gets the log of each agent's process, INSTANCE.log; empty: none.
+	Logs string
 	// Extra options of mysqld.
 	Extra map[string]string
 	// Change is applied to each configuration.

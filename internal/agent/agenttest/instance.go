@@ -128,6 +128,14 @@ func (i *Instance) startProcess() {
 	if os.Getenv("PORPOISE_AGENTTEST_LOG") != "" {
 		cmd.Stderr = os.Stderr
 	}
+	if folder := i.c.opts.Logs; folder != "" {
+		log, err := os.OpenFile(filepath.Join(folder, i.Config.Instance+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			i.c.T.Fatal(err)
+		}
+		defer func() { _ = log.Close() }() // The process has its own.
+		cmd.Stderr = log
+	}
 	if err := startLocked(cmd, i.done); err != nil {
 		i.c.T.Fatal(err)
 	}
@@ -165,6 +173,14 @@ func (i *Instance) KillAgent() {
 		i.c.T.Logf("the killed agent of %s: %v", i.Config.Instance, err)
 	}
 	i.stop = nil
+}
+
+// AgentPID is the process id of an agent with a process of its own; 0: it has none.
+func (i *Instance) AgentPID() int {
+	if i.process == nil {
+		return 0
+	}
+	return i.process.Process.Pid
 }
 
 // KillMysqld kills mysqld and returns its process id.
