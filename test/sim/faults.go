@@ -90,7 +90,7 @@ func (r *Run) loseVolume(name string) {
 func (r *Run) wish() {
 	size := len(r.spec.Instances)
 	last := r.spec.Instances[size-1]
-	switch n := r.rnd.IntN(3); {
+	switch n := r.rnd.IntN(4); {
 	case n == 0 && size < 5:
 		name := fmt.Sprintf("%s-%d", cluster, size)
 		if _, known := r.up[name]; known {
@@ -100,6 +100,10 @@ func (r *Run) wish() {
 		}
 	case n == 1 && size > 2 && last != r.record.Primary:
 		r.spec.Instances = slices.Clone(r.spec.Instances[:size-1])
+	case n == 3:
+		r.asked++
+		r.spec.Switchover = &v1.SwitchoverRequest{ID: fmt.Sprint(r.asked)}
+		r.note("wish: switchover %d", r.asked)
 	case size > 1:
 		r.spec.Acks = 1 + int32(r.rnd.IntN(size-1))
 	}

@@ -47,13 +47,24 @@ func promotes(old v1.MySQLTopologyStatus, d *failover.Decision) bool {
 
 var mutations = []mutation{
 	{
-		// Who leaves is then neither told, nor must it show that it acknowledges no longer.
+		// Who leaves then seems to have been told, and to acknowledge no longer.
 		rule: "a member leaves only once it acknowledges no longer", snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
+			leaving := map[string]bool{s.Spec.Restarting: true}
 			for i := range s.Instances {
-				if !s.Instances[i].Wanted {
-					s.Instances[i].Status, s.Instances[i].Pod = nil, topology.Pod{}
-				}
+				leaving[s.Instances[i].Name] = leaving[s.Instances[i].Name] || !s.Instances[i].Wanted
 			}
+			servers(func(_ v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
+				if !leaving[st.Instance] || server.Replication == nil {
+					return
+				}
+				r := *server.Replication
+				r.SemiSyncActive = false
+				server.Replication = &r
+				st.Quorum = &agentapi.Quorum{}
+				if rec.Quorum != nil {
+					st.Quorum.Generation = rec.Quorum.Generation + 1
+				}
+			})(rec, s)
 		},
 	},
 	{
@@ -67,16 +78,17 @@ var mutations = []mutation{
 		}),
 	},
 	{
-		rule: "a barrier covers what is being committed", snapshot: servers(func(_ v1.MySQLTopologyStatus, _ *agentapi.Status, server *agentapi.ServerStatus) {
-			server.GTIDOwned = gtid.Set{}
-		}),
-	},
-	{
-		rule: "a member confirms once it receives nothing any more", snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
-			if rec.Phase == v1.TopologyFencing {
-				st.Epoch, server.FencedEpoch = rec.Epoch, rec.Epoch
+		// The primary seems to be gone though it is not: only the fence keeps it from acknowledging beside the new one.
+		rule: "a member confirms once it receives nothing any more", snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
+			if p := s.Instance(rec.Primary); p != nil && (rec.Phase == v1.TopologyStable || rec.Phase == v1.TopologyFencing) {
+				p.Status, p.Pod = nil, topology.Pod{}
 			}
-		}),
+			servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
+				if rec.Phase == v1.TopologyFencing {
+					st.Epoch, server.FencedEpoch = rec.Epoch, rec.Epoch
+				}
+			})(rec, s)
+		},
 	},
 	{
 		rule: "confirmations and acknowledgements overlap", decision: func(old v1.MySQLTopologyStatus, d *failover.Decision) {

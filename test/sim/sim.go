@@ -54,6 +54,7 @@ type Run struct {
 	voided, recordLost bool
 	trace              []string
 	checked            int
+	asked              int
 }
 
 // sent is a command under way to one life of an agent: it ends with that life's connections.

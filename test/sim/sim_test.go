@@ -41,41 +41,45 @@ func firstSeed() uint64 {
 	return day * 1_000_000
 }
 
-// run runs schedules on all processors until one finds something; its seed and trace are the error's.
-func run(t *testing.T, first uint64, count int, each func(*sim.Run) error) (rows map[string]int, total int) {
-	t.Helper()
-	rows = map[string]int{}
+// each runs schedules on all processors until one is to be the last; it returns the seed of that, or 0.
+func each(first uint64, count int, make func(*sim.Run), do func(seed uint64, r *sim.Run, err error) (last bool)) (seed uint64) {
 	var mu sync.Mutex
 	var next atomic.Int64
-	var failed atomic.Bool
+	var found atomic.Uint64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(count) && !failed.Load(); i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < int64(count) && found.Load() == 0; i = next.Add(1) - 1 {
 				s := first + uint64(i) //nolint:gosec // Not negative.
 				r := sim.New(s)
-				err := each(r)
+				make(r)
+				err := r.Do(*steps)
 				mu.Lock()
-				if err != nil && !failed.Swap(true) {
-					t.Errorf("seed %d: %v\nagain: go test ./test/sim -run TestSchedules -seed %d -schedules 1", s, err, s)
-				}
-				total += r.Steps
-				for row, n := range r.Rows {
-					rows[row] += n
+				if do(s, r, err) {
+					found.CompareAndSwap(0, s)
 				}
 				mu.Unlock()
 			}
 		})
 	}
 	workers.Wait()
-	return rows, total
+	return found.Load()
 }
 
 func TestSchedules(t *testing.T) {
-	do := func(r *sim.Run) error { return r.Do(*steps) }
 	first := firstSeed()
 	began := time.Now()
-	rows, total := run(t, first, *schedules, do)
+	rows, total := map[string]int{}, 0
+	each(first, *schedules, func(*sim.Run) {}, func(seed uint64, r *sim.Run, err error) bool {
+		if err != nil {
+			t.Errorf("seed %d: %v\nagain: go test ./test/sim -run TestSchedules -seed %d -schedules 1", seed, err, seed)
+		}
+		total += r.Steps
+		for row, n := range r.Rows {
+			rows[row] += n
+		}
+		return err != nil
+	})
 	var missed []string
 	for _, row := range failover.Table {
 		if rows[row.String()] == 0 {
@@ -115,16 +119,22 @@ func TestSameSeedSameSchedule(t *testing.T) {
 func TestBrokenRulesAreFound(t *testing.T) {
 	for _, m := range mutations {
 		t.Run(m.rule, func(t *testing.T) {
-			for i := range mutationSchedules {
-				r := sim.New(mutationSeed + m.from + uint64(i)) //nolint:gosec // Not negative.
+			what := ""
+			seed := each(mutationSeed+m.from, mutationSchedules, func(r *sim.Run) {
 				r.Break, r.BreakDecision = m.snapshot, m.decision
+			}, func(_ uint64, _ *sim.Run, err error) bool {
 				var found *sim.Violation
-				if err := r.Do(*steps); errors.As(err, &found) && !strings.Contains(found.What, "INV-7") {
-					t.Logf("found by schedule %d: %s", i+1, found.What)
-					return
+				if !errors.As(err, &found) || strings.Contains(found.What, "INV-7") {
+					return false
 				}
+				what = found.What
+				return true
+			})
+			if seed == 0 {
+				t.Errorf("not found by %d schedules", mutationSchedules)
+				return
 			}
-			t.Errorf("not found by %d schedules", mutationSchedules)
+			t.Logf("found by schedule %d: %s", seed-mutationSeed, what)
 		})
 	}
 }
