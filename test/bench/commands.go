@@ -42,7 +42,7 @@ const long = `Measure what docs/benchmarks.md states, one figure by one command.
 
 create, quiet and failover use a local Kubernetes of their own, or the cluster of KUBECONFIG if that is set (then REGISTRY names the
 registry to which the images are pushed). fleet runs an API server, the manager and fake agents as processes of this
-machine, durability real mysqlds. Measure on a quiet machine: each figure notes how much of it others used.`
+machine, durability and failover-agents real mysqlds. Measure on a quiet machine: each figure notes how much of it others used.`
 
 func rootCommand() *cobra.Command {
 	b := &bench{env: env.FromEnvironment()}
@@ -63,13 +63,14 @@ func rootCommand() *cobra.Command {
 	f.IntVar(&b.env.Nodes, "nodes", 1, "nodes of the local Kubernetes")
 	f.BoolVar(&b.keep, "keep", false, "leave the local Kubernetes standing")
 	f.BoolVar(&b.quick, "quick", false, "tiny parameters where none are given: shows that everything works, gives no figures to trust")
-	create, quiet, fleet, durability, failover := &createOptions{}, &quietOptions{}, &fleetOptions{}, &durabilityOptions{}, &failoverOptions{}
+	create, quiet, fleet, durability, failover, crash := &createOptions{}, &quietOptions{}, &fleetOptions{}, &durabilityOptions{}, &failoverOptions{}, &crashOptions{}
 	root.AddCommand(
 		b.measure("create", "Apply to Ready for three instances, with a breakdown", create, func(ctx context.Context) error { return b.onKubernetes(ctx, create.measure) }),
 		b.measure("quiet", "API writes in a quiet minute under write load; the manager's memory and CPU with one real cluster", quiet, func(ctx context.Context) error { return b.onKubernetes(ctx, quiet.measure) }),
 		b.measure("fleet", "The manager's memory and CPU with hundreds of clusters on fake agents", fleet, func(ctx context.Context) error { return fleet.measure(ctx, b) }),
 		b.measure("durability", "Throughput with and without the settings that make commits survive", durability, func(ctx context.Context) error { return durability.measure(ctx, b) }),
 		b.measure("failover", "A crash of the primary, and a switchover, to the next acknowledged write", failover, func(ctx context.Context) error { return b.onKubernetes(ctx, failover.measure) }),
+		b.measure("failover-agents", "A crash of the primary to the next acknowledged write, on agents and mysqlds without Kubernetes", crash, func(ctx context.Context) error { return crash.measure(ctx, b) }),
 		writerCommand(),
 		b.all(),
 		&cobra.Command{Use: "docs", Short: "Write what was measured last into the document", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {

@@ -104,17 +104,8 @@ func (o *durabilityOptions) note(version string, d disk) string {
 
 // prepareHost provides mysqld on this machine and the folder for its data.
 func (o *durabilityOptions) prepareHost(ctx context.Context) error {
-	if os.Getenv("PORPOISE_MYSQL_BIN") == "" {
-		fmt.Fprintln(os.Stderr, "providing mysqld on this machine")
-		cmd := exec.CommandContext(ctx, "go", "run", "./hack/images", "mysql-host")
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			return fmt.Errorf("provide mysqld: go run ./hack/images mysql-host: %w", err)
-		}
-		if err := os.Setenv("PORPOISE_MYSQL_BIN", strings.TrimSpace(string(out))); err != nil {
-			return fmt.Errorf("provide mysqld: %w", err)
-		}
+	if err := ensureMysqld(ctx); err != nil {
+		return err
 	}
 	if o.dir == "" {
 		return nil
@@ -128,6 +119,24 @@ func (o *durabilityOptions) prepareHost(ctx context.Context) error {
 	}
 	// agenttest makes its folders where temporary files go.
 	return os.Setenv("TMPDIR", dir)
+}
+
+// ensureMysqld provides mysqld on this machine, for agenttest.
+func ensureMysqld(ctx context.Context) error {
+	if os.Getenv("PORPOISE_MYSQL_BIN") != "" {
+		return nil
+	}
+	fmt.Fprintln(os.Stderr, "providing mysqld on this machine")
+	cmd := exec.CommandContext(ctx, "go", "run", "./hack/images", "mysql-host")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("provide mysqld: go run ./hack/images mysql-host: %w", err)
+	}
+	if err := os.Setenv("PORPOISE_MYSQL_BIN", strings.TrimSpace(string(out))); err != nil {
+		return fmt.Errorf("provide mysqld: %w", err)
+	}
+	return nil
 }
 
 // durabilityClusters are both clusters: a mysqld's sync_relay_log differs from boot on, semi-sync by command.

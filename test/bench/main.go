@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/porpoise-dev/porpoise/internal/agent/agenttest"
 )
 
 func main() {
+	agenttest.RunChild() // failover-agents starts agents as processes of their own.
 	os.Exit(run())
 }
 

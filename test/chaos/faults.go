@@ -216,7 +216,9 @@ func (f *faultScope) cut(i *agenttest.Instance, port int, answers bool) error {
 	return nil
 }
 
-func (f *faultScope) cutMysqld(i *agenttest.Instance, answers bool) error { return f.cut(i, i.Config.Port, answers) }
+func (f *faultScope) cutMysqld(i *agenttest.Instance, answers bool) error {
+	return f.cut(i, i.Config.Port, answers)
+}
 
 // cutAll cuts an instance's agent off, and with mysqld as a node without a network.
 func (f *faultScope) cutAll(i *agenttest.Instance, mysqld bool) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,24 @@ func (w *World) addRule(rule []string) (remove func() error, err error) {
 		}
 	})
 	return remove, nil
+}
+
+// dropRules deletes rules about an address that a test left which was killed: whoever holds the address now made none yet.
+func dropRules(host string) error {
+	out, err := exec.Command("iptables", "-w", "-S", "OUTPUT").Output()
+	if err != nil {
+		return fmt.Errorf("list rules of iptables: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "-A" || !slices.Contains(fields, host+"/32") {
+			continue
+		}
+		if err := iptables("-D", fields[1:]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func splitPort(address string) (host string, port int, err error) {

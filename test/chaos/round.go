@@ -65,11 +65,7 @@ func (r *Run) Round(ctx context.Context, number int) error {
 		return fmt.Errorf("round %d (%s): %w", number, kinds(chosen), err)
 	}
 	took := time.Since(healed)
-	t := written{table: table}
-	for _, a := range acks {
-		t.acked = append(t.acked, a.ID)
-	}
-	if err := r.check(ctx, t); err != nil {
+	if err := r.check(ctx, writers.written()); err != nil {
 		return fmt.Errorf("round %d (%s): %w", number, kinds(chosen), err)
 	}
 	r.Print(fmt.Sprintf("round %3d: %-60s %6d acknowledged, none lost; longest gap %7s; healthy %7s after healing", number, kinds(chosen), len(acks),
@@ -142,18 +138,7 @@ func (r *Run) check(ctx context.Context, t written) error {
 	}
 	old := r.kept[0].table
 	r.kept = r.kept[1:]
-	ws := &Writers{world: r.World, o: WriterOptions{Dial: time.Second, IO: 10 * time.Second}}
-	return await(ctx, healthyWithin, func() (bool, string) {
-		c, err := ws.connect(ctx)
-		if err != nil {
-			return false, err.Error()
-		}
-		defer func() { _ = c.Close() }()
-		if err := execute(ctx, c, "DROP TABLE IF EXISTS "+old); err != nil {
-			return false, err.Error()
-		}
-		return true, ""
-	})
+	return r.World.drop(ctx, old)
 }
 
 func (r *Run) count(chosen []fault, acks []Ack) {

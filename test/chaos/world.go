@@ -79,6 +79,11 @@ func New(t testing.TB, o Options) (*World, error) {
 	}
 	w.credentials = credentials
 	for _, i := range c.Instances {
+		if CanCut() {
+			if err := dropRules(i.Host); err != nil {
+				return nil, err
+			}
+		}
 		i.WriteAccount("app", map[string]string{"username": "app", "password": appPassword, "database": "app"})
 		w.Spec.Instances = append(w.Spec.Instances, i.Config.Instance)
 		i.Start()

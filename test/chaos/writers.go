@@ -32,6 +32,8 @@ type Writers struct {
 	group sync.WaitGroup
 	begun atomic.Int64
 	ids   *atomic.Int64
+	begin chan struct{}
+	start sync.Once
 
 	mu   sync.Mutex
 	acks []Ack
@@ -46,11 +48,13 @@ type WriterOptions struct {
 	Dial, IO time.Duration
 	// Pause after each acknowledged write.
 	Pause time.Duration
+	// Idle writers do not begin before Go.
+	Idle bool
 }
 
 // StartWriters makes the table, which takes until there is a primary, and starts to write.
 func (w *World) StartWriters(ctx context.Context, table string, ids *atomic.Int64, o WriterOptions) (*Writers, error) {
-	ws := &Writers{world: w, table: table, o: o, ids: ids}
+	ws := &Writers{world: w, table: table, o: o, ids: ids, begin: make(chan struct{})}
 	err := await(ctx, healthyWithin, func() (bool, string) {
 		c, err := ws.connect(ctx)
 		if err != nil {
@@ -67,12 +71,18 @@ func (w *World) StartWriters(ctx context.Context, table string, ids *atomic.Int6
 	if err != nil {
 		return nil, fmt.Errorf("make table %s: %w", table, err)
 	}
+	if !o.Idle {
+		ws.Go()
+	}
 	ctx, ws.stop = context.WithCancel(ctx)
 	for range o.Writers {
 		ws.group.Go(func() { ws.write(ctx) })
 	}
 	return ws, nil
 }
+
+// Go lets idle writers begin.
+func (ws *Writers) Go() { ws.start.Do(func() { close(ws.begin) }) }
 
 // Stop ends the writers; what was not acknowledged by then is not.
 func (ws *Writers) Stop() {
@@ -88,6 +98,10 @@ func (ws *Writers) write(ctx context.Context) {
 			_ = conn.Close()
 		}
 	}()
+	select {
+	case <-ctx.Done():
+	case <-ws.begin:
+	}
 	for ctx.Err() == nil {
 		a := Ack{ID: ws.ids.Add(1), Begun: time.Now()}
 		var err error
@@ -176,6 +190,39 @@ func (ws *Writers) FirstAfter(ctx context.Context, after time.Time) (Ack, error)
 		return first.ID != 0, fmt.Sprintf("no write is acknowledged; the last error: %v", ws.last)
 	})
 	return first, err
+}
+
+// CheckAndDrop checks that every instance holds what was acknowledged, and drops the table. Nobody may write, and the
+// cluster must be Healthy.
+func (ws *Writers) CheckAndDrop(ctx context.Context) error {
+	if err := ws.world.Check(ctx, ws.written()); err != nil {
+		return err
+	}
+	return ws.world.drop(ctx, ws.table)
+}
+
+func (ws *Writers) written() written {
+	t := written{table: ws.table}
+	for _, a := range ws.Acks() {
+		t.acked = append(t.acked, a.ID)
+	}
+	return t
+}
+
+// drop removes a table, which takes until there is a primary.
+func (w *World) drop(ctx context.Context, table string) error {
+	ws := &Writers{world: w, o: WriterOptions{Dial: time.Second, IO: 10 * time.Second}}
+	return await(ctx, healthyWithin, func() (bool, string) {
+		c, err := ws.connect(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		defer func() { _ = c.Close() }()
+		if err := execute(ctx, c, "DROP TABLE IF EXISTS "+table); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	})
 }
 
 // longestGap is the longest time without an acknowledgement.
