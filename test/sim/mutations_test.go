@@ -12,7 +12,7 @@ import (
 
 const (
 	mutationSeed      = 77_000
-	mutationSchedules = 20_000
+	mutationSchedules = 5000
 )
 
 // mutation is a rule that is broken on purpose.
@@ -46,27 +46,6 @@ func promotes(old v1.MySQLTopologyStatus, d *failover.Decision) bool {
 }
 
 var mutations = []mutation{
-	{
-		// Who leaves then seems to have been told, and to acknowledge no longer.
-		rule: "a member leaves only once it acknowledges no longer", snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
-			leaving := map[string]bool{s.Spec.Restarting: true}
-			for i := range s.Instances {
-				leaving[s.Instances[i].Name] = leaving[s.Instances[i].Name] || !s.Instances[i].Wanted
-			}
-			servers(func(_ v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
-				if !leaving[st.Instance] || server.Replication == nil {
-					return
-				}
-				r := *server.Replication
-				r.SemiSyncActive = false
-				server.Replication = &r
-				st.Quorum = &agentapi.Quorum{}
-				if rec.Quorum != nil {
-					st.Quorum.Generation = rec.Quorum.Generation + 1
-				}
-			})(rec, s)
-		},
-	},
 	{
 		rule: "a quorum counts once it is carried out, not once it is stored",
 		snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {

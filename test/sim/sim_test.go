@@ -27,7 +27,36 @@ const enough = 20_000
 
 // seldom are the rows that random schedules reach rarely or not at all: nobody suspends, and little is lost in them. The
 // stories of internal/failover tell of these.
-var seldom = []string{}
+var seldom = []string{
+	"Bootstrapping/suspended",
+	"Bootstrapping/foreign-volume",
+	"Bootstrapping/adopt-unclear",
+	"Bootstrapping/agents-ahead",
+	"Adopting/suspended",
+	"Adopting/adopt-unclear",
+	"Stable/suspended",
+	"Recovering/suspended",
+	"Recovering/accept-loss",
+	"Recovering/primary-behind",
+	"Recovering/resume-lowered",
+	"Draining/suspended",
+	"Fencing/suspended",
+	"Promoting/suspended",
+	"Promoting/generation-behind",
+	"Blocked/suspended-primary-behind",
+	"Blocked/suspended-record-behind",
+	"Blocked/suspended",
+	"Blocked/foreign-volume",
+	"Blocked/adopt-unclear",
+	"Blocked/record-empty",
+	"Blocked/adopt",
+	"Blocked/agents-ahead-stands",
+	"Blocked/no-candidate-held",
+	"Blocked/no-candidate",
+	"Blocked/fence-again",
+	"Blocked/primary-behind",
+	"Blocked/primary-behind-stands",
+}
 
 // firstSeed gives each day schedules of its own.
 func firstSeed() uint64 {
@@ -69,9 +98,10 @@ func each(first uint64, count int, make func(*sim.Run), do func(seed uint64, r *
 func TestSchedules(t *testing.T) {
 	first := firstSeed()
 	began := time.Now()
-	rows, total := map[string]int{}, 0
+	rows, total, violations := map[string]int{}, 0, 0
 	each(first, *schedules, func(*sim.Run) {}, func(seed uint64, r *sim.Run, err error) bool {
 		if err != nil {
+			violations++
 			t.Errorf("seed %d: %v\nagain: go test ./test/sim -run TestSchedules -seed %d -schedules 1", seed, err, seed)
 		}
 		total += r.Steps
@@ -86,14 +116,13 @@ func TestSchedules(t *testing.T) {
 			missed = append(missed, row.String())
 		}
 	}
-	if *schedules >= enough && !t.Failed() {
+	if *schedules >= enough && violations == 0 {
 		for _, row := range missed {
 			if !slices.Contains(seldom, row) {
 				t.Errorf("row %s is not reached by %d schedules", row, *schedules)
 			}
 		}
 	}
-	violations := map[bool]int{true: 1}[t.Failed()]
 	t.Logf("rows not taken: %s", strings.Join(missed, ", "))
 	t.Logf("seed %d: %d schedules, %d steps, %d of %d rows, %d violations, %s",
 		first, *schedules, total, len(failover.Table)-len(missed), len(failover.Table), violations, time.Since(began).Round(time.Second))
