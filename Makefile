@@ -223,7 +223,8 @@ bench-create: ## Measure creation, idle cost and durability cost, on a local Kub
 	@go run ./test/bench all --update-docs
 
 .PHONY: bench-failover
-bench-failover: ## Measure failover and switchover on a local Kubernetes of its own, for docs/benchmarks.md
+bench-failover: ## Measure failover on agents alone, then failover and switchover on a local Kubernetes of its own, for docs/benchmarks.md
+	@go run ./test/bench failover-agents --update-docs
 	@go run ./test/bench failover --update-docs
 
 # Settings that the scripts read.

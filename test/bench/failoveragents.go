@@ -218,10 +218,10 @@ func (o *crashOptions) crash(ctx context.Context, w *chaos.World, watch *crashWa
 	if err != nil {
 		return crashTimes{}, err
 	}
+	ws.Stop() // Else the former primary would catch up for as long as it is slower than they are.
 	if err := w.AwaitHealthy(ctx); err != nil {
 		return crashTimes{}, err
 	}
-	ws.Stop()
 	watch.mu.Lock()
 	times := watch.times
 	watch.mu.Unlock()

@@ -23,7 +23,7 @@ var key = types.NamespacedName{Namespace: "test", Name: "db"}
 type Step struct {
 	At   time.Time
 	Lane string
-	// Kind is "decided", "recorded", "lost the race", "command" or "command failed".
+	// Kind is "decided", "recorded", "lost the race", "awaits", "command" or "command failed".
 	Kind string
 	// Row of the decision.
 	Row string
@@ -53,6 +53,7 @@ type Lane struct {
 	awaiting awaiting
 	running  sync.WaitGroup
 	lastRow  string
+	told     time.Time
 }
 
 // startLane starts one.
@@ -144,7 +145,30 @@ func (l *Lane) pass() time.Duration {
 		awaited = []string{name}
 	}
 	l.waits.Store(len(awaited) > 0)
+	l.tellAwaited(awaited)
 	return sooner(after, l.awaiting.await(d.Row, awaited))
+}
+
+// tellAwaited notes now and then what is missing where a decision waits for sets of transactions.
+func (l *Lane) tellAwaited(names []string) {
+	if len(names) < 2 || time.Since(l.told) < time.Second {
+		return
+	}
+	l.told = time.Now()
+	heard := l.pool.Observe(key)
+	source := heard[names[0]].Status
+	if source == nil || source.Server == nil {
+		return
+	}
+	for _, name := range names[1:] {
+		st := heard[name].Status
+		if st == nil || st.Server == nil || st.Server.Replication == nil {
+			continue
+		}
+		executed, received := st.Server.GTIDExecuted, st.Server.Replication.Received
+		l.note(Step{Kind: "awaits", Row: l.lastRow, Instance: name, Text: fmt.Sprintf("of what %s executed it lacks %d, %d are received and not applied",
+			names[0], source.Server.GTIDExecuted.Subtract(executed.Union(received)).Count(), received.Subtract(executed).Count())})
+	}
 }
 
 // sooner is the smaller of two times of which 0 means none.
