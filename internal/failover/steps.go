@@ -134,7 +134,7 @@ func recordGeneration(v *view, d *Decision) {
 // though others cannot get what it holds. Until a barrier has passed no failover leaves it out (INV-4).
 func lowerAcks(v *view, d *Decision) {
 	q := withGeneration(v.recorded(), v.topGeneration()+1)
-	q.RequiredAcks = min(q.RequiredAcks, int32(v.holders())) //nolint:gosec // At most ten.
+	q.RequiredAcks = min(q.RequiredAcks, int32(v.holders()))
 	d.Record.Quorum = &q
 }
 

@@ -49,10 +49,10 @@ func TestChaos(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.StartLane()
-	print := func(line string) { fmt.Fprintln(os.Stderr, line) }
-	run := &chaos.Run{World: w, Seed: *seed, Print: print, Network: chaos.CanCut(), Writers: 4}
-	print(fmt.Sprintf("seed %d, %d rounds, ports can be cut: %t, logs while it runs: %s", *seed, *rounds, run.Network, logs))
-	defer func() { print(run.Summary()) }()
+	show := func(line string) { fmt.Fprintln(os.Stderr, line) }
+	run := &chaos.Run{World: w, Seed: *seed, Print: show, Network: chaos.CanCut(), Writers: 4}
+	show(fmt.Sprintf("seed %d, %d rounds, ports can be cut: %t, logs while it runs: %s", *seed, *rounds, run.Network, logs))
+	defer func() { show(run.Summary()) }()
 	for n := 1; n <= *rounds; n++ {
 		number := n
 		if *only != 0 {

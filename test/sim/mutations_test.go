@@ -48,7 +48,7 @@ func promotes(old v1.MySQLTopologyStatus, d *failover.Decision) bool {
 var mutations = []mutation{
 	{
 		rule: "a quorum counts once it is carried out, not once it is stored",
-		snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
+		snapshot: servers(func(_ v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
 			if st.Quorum == nil {
 				return
 			}
@@ -83,7 +83,7 @@ var mutations = []mutation{
 			if promotes(old, d) {
 				q := *d.Record.Quorum
 				q.Members = slices.DeleteFunc(slices.Clone(q.Members), func(m v1.QuorumMember) bool { return m.Name == d.Record.Primary })
-				q.RequiredAcks = min(q.RequiredAcks, int32(len(q.Members))) //nolint:gosec // At most ten.
+				q.RequiredAcks = min(q.RequiredAcks, int32(len(q.Members)))
 				d.Record.Quorum = &q
 			}
 		},

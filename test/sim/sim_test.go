@@ -71,7 +71,7 @@ func firstSeed() uint64 {
 }
 
 // each runs schedules on all processors until one is to be the last; it returns the seed of that, or 0.
-func each(first uint64, count int, make func(*sim.Run), do func(seed uint64, r *sim.Run, err error) (last bool)) (seed uint64) {
+func each(first uint64, count int, prepare func(*sim.Run), do func(seed uint64, r *sim.Run, err error) (last bool)) (seed uint64) {
 	var mu sync.Mutex
 	var next atomic.Int64
 	var found atomic.Uint64
@@ -79,9 +79,9 @@ func each(first uint64, count int, make func(*sim.Run), do func(seed uint64, r *
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(count) && found.Load() == 0; i = next.Add(1) - 1 {
-				s := first + uint64(i) //nolint:gosec // Not negative.
+				s := first + uint64(i)
 				r := sim.New(s)
-				make(r)
+				prepare(r)
 				err := r.Do(*steps)
 				mu.Lock()
 				if do(s, r, err) {
