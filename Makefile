@@ -212,7 +212,7 @@ sim: ## Simulate SCHEDULES schedules from SEED: every failover rule against the 
 
 .PHONY: chaos
 chaos: ## Break real agents and mysqlds for RUNS rounds from SEED (ROUND: one of them alone), and look for lost writes
-	@PKG=./test/chaos RUN=TestChaos hack/test-tier mysql -count=1 -timeout 24h -v -rounds $(or $(RUNS),200) -seed $(or $(SEED),0) -round $(or $(ROUND),0)
+	@PORPOISE_MYSQL_BIN=$$(go run ./hack/images mysql-host) $(STEP) chaos go test -tags mysql -count=1 -timeout 24h -v ./test/chaos -run TestChaos -rounds $(or $(RUNS),200) -seed $(or $(SEED),0) -round $(or $(ROUND),0)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME each

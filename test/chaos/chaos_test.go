@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 5, "rounds to run")
+	rounds = flag.Int("rounds", 4, "rounds to run")
 	seed   = flag.Uint64("seed", 0, "what chooses the faults; 0: the date")
 	only   = flag.Int("round", 0, "the only round to run; 0: all")
 )
