@@ -158,11 +158,37 @@ func TestForeignWriterOfTheObject(t *testing.T) {
 	}
 }
 
-// TestCrashedPrimaryResumes in the same epoch, once a member holds everything.
+// TestCrashedPrimaryIsReplaced: another instance takes over in an epoch of its own, and the former primary follows it.
+func TestCrashedPrimaryIsReplaced(t *testing.T) {
+	f := newFixture(t, 1, 3, 100)
+	f.startManager(false)
+	f.eventually("healthy", f.healthy)
+	f.world.Crash("orders-0")
+	f.expectEvents(failover.EventPrimaryLost, failover.EventPrimaryElected, failover.EventPrimaryPromoted)
+	f.eventually("healthy again", f.healthy)
+	if st := f.topology().Status; st.Epoch != 3 || st.Primary == "orders-0" || len(st.History) != 2 || st.History[1].Cause != v1.CauseFailover {
+		t.Errorf("record: %+v", st)
+	}
+	if lost := f.world.Lost(); len(lost) > 0 {
+		t.Error(lost)
+	}
+}
+
+// TestCrashedPrimaryResumes in the same epoch, once a member holds everything, where nobody is to take over by itself.
 func TestCrashedPrimaryResumes(t *testing.T) {
 	f := newFixture(t, 1, 3, 100)
 	f.startManager(false)
 	f.eventually("healthy", f.healthy)
+	base := f.topology()
+	changed := base.DeepCopy()
+	changed.Spec.Failover.Manual = true
+	if err := api.Patch(t.Context(), changed, client.MergeFrom(base)); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("the lane has seen it", func() bool {
+		topo := f.topology()
+		return topo.Status.ObservedGeneration == topo.Generation
+	})
 	f.world.Crash("orders-0")
 	f.expectEvents(failover.EventPrimaryLost, failover.EventPrimaryResumed)
 	f.eventually("healthy again", f.healthy)
@@ -171,18 +197,23 @@ func TestCrashedPrimaryResumes(t *testing.T) {
 	}
 }
 
-// TestPrimaryPodIsReplaced: the pod comes back from its StatefulSet's template, which carries the role.
+// TestPrimaryPodIsReplaced: another instance takes over; the pod comes back from a template that still carries the role, which
+// it has no more.
 func TestPrimaryPodIsReplaced(t *testing.T) {
 	f := newFixture(t, 1, 2, 0)
 	f.startManager(false)
 	f.eventually("healthy", f.healthy)
 	f.stopPod(0)
-	f.eventually("recovering", func() bool { return f.topology().Status.Phase == v1.TopologyRecovering })
+	f.eventually("orders-1 is primary", func() bool {
+		st := f.topology().Status
+		return st.Phase == v1.TopologyStable && st.Primary == "orders-1"
+	})
 	f.world.StartPod("orders-0")
 	f.startPod(0, naming.RolePrimary)
 	f.eventually("healthy again", f.healthy)
 	f.eventually("labels", func() bool {
-		return f.pod(0).Labels[naming.LabelRole] == naming.RolePrimary && f.pod(1).Labels[naming.LabelReadOnly] == "true"
+		return f.pod(1).Labels[naming.LabelRole] == naming.RolePrimary && f.pod(0).Labels[naming.LabelRole] == naming.RoleReplica &&
+			f.pod(0).Labels[naming.LabelReadOnly] == "true"
 	})
 }
 
