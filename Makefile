@@ -182,7 +182,7 @@ RACE_PACKAGES := ./internal/agent/... ./internal/agentclient ./internal/mysql ./
 test-unit: ## Run the tests that need nothing but Go (a minute; the first time it compiles for some)
 	@$(STEP) test-unit go test $(if $(RUN),-run '$(RUN)') $(or $(PKG),$$(go list ./... | grep -v /test/sim))
 	@$(if $(PKG),,$(STEP) test-race go test $(RACE) $(if $(RUN),-run '$(RUN)') $(RACE_PACKAGES))
-	@$(if $(PKG),,$(STEP) test-sim go test -v $(if $(RUN),-run '$(RUN)') ./test/sim)
+	@$(if $(PKG),,$(STEP) test-sim go test -timeout 30m -v $(if $(RUN),-run '$(RUN)') ./test/sim)
 	@$(if $(PKG),,$(STEP) test-unit-cluster go -C test/cluster test ./...)
 
 .PHONY: test-race
