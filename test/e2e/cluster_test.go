@@ -73,6 +73,8 @@ func manifest(namespace, name string, replicas int32, changes ...func(*porpoisev
 		Spec: porpoisev1.MySQLClusterSpec{
 			Version: "9.7", Replicas: replicas,
 			Storage: porpoisev1.StorageSpec{Size: resource.MustParse("1Gi")},
+			// Tests take primaries away more often than anything that is worth a failover would.
+			Failover: porpoisev1.FailoverSpec{MaxFailovers: 1000},
 		},
 	}
 	for _, change := range changes {
