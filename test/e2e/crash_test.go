@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -66,9 +65,7 @@ func TestReplicaMySQLKilledUnderLoad(t *testing.T) {
 
 // TestNodeOfReplicaStopped switches off the node of a replica. Writes go on; the replica rejoins when its node is back.
 func TestNodeOfReplicaStopped(t *testing.T) {
-	if kubernetes.Local == nil {
-		t.Skip("NOT RUN: nodes of the cluster of KUBECONFIG cannot be switched off from here; unset KUBECONFIG to use the local cluster")
-	}
+	needLocal(t)
 	c := shared(t)
 	w := c.startWriters(t, "lost_node", 2)
 	pods := c.pods(t)
@@ -81,21 +78,7 @@ func TestNodeOfReplicaStopped(t *testing.T) {
 	if replica == "" {
 		t.Fatalf("every replica is on the primary's node %s", pods[c.primary(t)].Spec.NodeName)
 	}
-	number, err := strconv.Atoi(strings.TrimPrefix(pods[replica].Spec.NodeName, "node-"))
-	if err != nil {
-		t.Fatalf("read the number of node %q: %v", pods[replica].Spec.NodeName, err)
-	}
-	if err := kubernetes.Local.StopNode(t.Context(), number); err != nil {
-		t.Fatal(err)
-	}
-	started := false
-	t.Cleanup(func() {
-		if !started {
-			if err := kubernetes.Local.StartNode(context.Background(), number); err != nil {
-				t.Errorf("start node %d again: %v", number, err)
-			}
-		}
-	})
+	start := stopNode(t, c.node(t, replica))
 	w.waitAcked(t, 100)
 	eventually(t, "the status tells of the lost replica", recovery, func(ctx context.Context) (bool, string, error) {
 		object, err := c.read(ctx)
@@ -105,10 +88,7 @@ func TestNodeOfReplicaStopped(t *testing.T) {
 		return object.Status.ReadyReplicas == 2, env.Describe(object), nil
 	})
 	w.waitAcked(t, 100)
-	if err := kubernetes.Local.StartNode(t.Context(), number); err != nil {
-		t.Fatal(err)
-	}
-	started = true
+	start()
 	c.waitReady(t, recovery)
 	w.verify(t)
 }
