@@ -43,6 +43,9 @@ func newView(snap topology.Snapshot, rec v1.MySQLTopologyStatus, now time.Time) 
 		v.entry = &v.rec.History[n-1]
 	}
 	v.lineage = topology.Lineage{Epoch: rec.Epoch, Primary: rec.Primary, ServerUUID: v.primaryUUID()}
+	if v.primary != nil {
+		v.lineage.Host = v.primary.Host
+	}
 	v.adopt = planAdoption(v)
 	for i := range v.snap.Instances {
 		inst := &v.snap.Instances[i]

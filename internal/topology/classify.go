@@ -214,12 +214,15 @@ type Lineage struct {
 	Epoch int64
 	// Primary is its instance name.
 	Primary string
+	// Host is its stable host name, by which replicas connect to it.
+	Host string
 	// ServerUUID of its mysqld; zero if unknown.
 	ServerUUID gtid.UUID
 }
 
 // Follows says whether the instance replicates from the given primary, its role confirmed in this life of its agent. A
-// receiver that is connecting counts: it tries for ever.
+// receiver that is connecting counts: it tries for ever. That its agent knows the primary is not enough: a quorum is told to
+// leaving members too, and names the new primary to one whose receiver still has the last one as its source.
 func (i *Instance) Follows(l Lineage) Fact {
 	server := i.Server()
 	if server == nil {
@@ -229,7 +232,8 @@ func (i *Instance) Follows(l Lineage) Fact {
 		return Unknown
 	}
 	st := i.Status
-	if st.Role != agentapi.RoleReplica || !st.Confirmed || st.Epoch != l.Epoch || st.Primary != l.Primary || server.Replication == nil {
+	if st.Role != agentapi.RoleReplica || !st.Confirmed || st.Epoch != l.Epoch || st.Primary != l.Primary || server.Replication == nil ||
+		server.Replication.SourceHost != l.Host {
 		return False
 	}
 	return FactOf(server.Replication.Receiver != "OFF" && server.Replication.Applier != "OFF")

@@ -91,3 +91,19 @@ func TestWhatIsBeingCommittedCounts(t *testing.T) {
 		t.Errorf("with what the primary is committing: %s", got)
 	}
 }
+
+// TestKnowingThePrimaryIsNotFollowingIt: a command about the quorum names the new primary to a replica whose receiver has the
+// last one as its source still.
+func TestKnowingThePrimaryIsNotFollowingIt(t *testing.T) {
+	l := topology.Lineage{Epoch: 3, Primary: "p", Host: "p.example"}
+	replica := instance(primaryUUID+":1-9", primaryUUID+":1-9")
+	st := replica.Status
+	st.Role, st.Confirmed, st.Epoch, st.Primary = agentapi.RoleReplica, true, 3, "p"
+	st.Server.Replication.Receiver, st.Server.Replication.Applier = "ON", "ON"
+	for host, want := range map[string]topology.Fact{"p.example": topology.True, "former.example": topology.False} {
+		st.Server.Replication.SourceHost = host
+		if got := replica.Follows(l); got != want {
+			t.Errorf("with the source %s it follows: %s, want %s", host, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
+	"github.com/porpoise-dev/porpoise/internal/naming"
 )
 
 // Status returns a document of this moment.
@@ -70,7 +71,7 @@ func (w *World) server(i *instance) *agentapi.ServerStatus {
 	}
 	lag := 0.0
 	out.Replication = &agentapi.ReplicationStatus{
-		SourceHost: i.source, Receiver: i.receiver, Applier: i.applier, Received: i.received, LastHeard: w.now(),
+		SourceHost: naming.Host(w.cluster, w.namespace, i.source), Receiver: i.receiver, Applier: i.applier, Received: i.received, LastHeard: w.now(),
 		LagSeconds: &lag, ReceiverErrno: i.receiverErrno, SemiSyncActive: i.semiReplica && i.receiver == "ON",
 	}
 	if s := w.instances[i.source]; s != nil && i.receiver == "ON" {
