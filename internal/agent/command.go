@@ -157,7 +157,7 @@ func (a *Agent) Do(ctx context.Context, cmd agentapi.Command) error {
 	case agentapi.CommandSetQuorum:
 		err = a.setQuorum(ctx, cmd)
 	case agentapi.CommandDemote:
-		err = a.demote(ctx, cmd)
+		afterwards, err = a.demote(ctx, cmd)
 	case agentapi.CommandFence:
 		err = a.fence(ctx, cmd)
 	case agentapi.CommandStart:

@@ -34,8 +34,10 @@ type session struct {
 	// mayReceive is true from before the receiver is first started in this life until it is known to have stopped. mysqld
 	// boots without replication, so it begins as false.
 	mayReceive atomic.Bool
-	// open is true from the opening for writes in this life until its end is begun.
+	// open is true from the opening for writes in this life until they have ended.
 	open atomic.Bool
+	// ending counts beginnings and ends of attempts to end writes: odd while one is under way.
+	ending atomic.Int64
 }
 
 // attend accompanies one life of mysqld: it opens the sessions, then reads the status until the life ends.
@@ -110,9 +112,14 @@ func (a *Agent) readStatus(ctx context.Context, s *session) (*agentapi.ServerSta
 	if !s.mayReceive.Load() {
 		fenced = a.state.get().Fenced
 	}
+	open, ending := s.open.Load(), s.ending.Load()
 	status, err := s.server.Status(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if open && (ending%2 == 1 || ending != s.ending.Load()) {
+		// While the statement that ends writes waits for commits, the variable reads as if it had succeeded already (INV-2).
+		status.SuperReadOnly, status.ReadOnly = false, false
 	}
 	status.AppliedQuorum, status.FencedEpoch = applied, fenced
 	status.AccountsApplied, status.AccountsError = a.accounts.report()
@@ -120,11 +127,15 @@ func (a *Agent) readStatus(ctx context.Context, s *session) (*agentapi.ServerSta
 }
 
 // refresh reads the status now and reports it. Samples are taken and reported one after the other, so a later document
-// never shows an earlier sample.
+// never shows an earlier sample. That whoever asked gives up says nothing about mysqld, and must neither be reported as its
+// silence nor cost the session: a primary was taken for unresponsive, and a switchover given up, for that.
 func (a *Agent) refresh(ctx context.Context, s *session) *agentapi.ServerStatus {
 	a.sampling.Lock()
 	defer a.sampling.Unlock()
-	status, err := a.readStatus(ctx, s)
+	if ctx.Err() != nil {
+		return nil
+	}
+	status, err := a.readStatus(context.WithoutCancel(ctx), s)
 	a.hub.update(func(d *agentapi.Status) {
 		if !s.child.alive() || d.Process.PID != s.child.pid {
 			return
