@@ -26,6 +26,8 @@ const (
 	TopologyWritesBlocked = "WritesBlocked"
 	// TopologyPrimaryUnreachable: Stable; the primary's pod exists and its agent does not answer. Nothing is concluded.
 	TopologyPrimaryUnreachable = "PrimaryUnreachable"
+	// TopologyPrimaryHung: Recovering; the primary's mysqld answers neither its agent nor its replicas, and is restarted in place.
+	TopologyPrimaryHung = "PrimaryHung"
 	// TopologyPrimaryUnresponsive: Stable; the primary's mysqld runs and does not answer its agent.
 	TopologyPrimaryUnresponsive = "PrimaryUnresponsive"
 	// TopologyChangingQuorum: Stable; members or required acks are being changed.

@@ -172,7 +172,7 @@ func (s *scope) observe(ctx context.Context) (outcome, error) {
 			Name: name, Host: naming.Host(s.key.Name, s.key.Namespace, name),
 			Wanted: slices.Contains(s.topo.Spec.Instances, name),
 			Pod:    describePod(s.pods[name]), Status: obs.Status,
-			SilentSince: obs.SilentSince, SampledAfter: obs.SampledAfter, HeldSince: obs.HeldSince, ExecutedSince: obs.ExecutedSince,
+			SilentSince: obs.SilentSince, SampledAfter: obs.SampledAfter, HeldSince: obs.HeldSince, ExecutedSince: obs.ExecutedSince, ProcessSince: obs.ProcessSince,
 		})
 	}
 	return goOn, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/porpoise-dev/porpoise/internal/agent/agenttest"
 	"github.com/porpoise-dev/porpoise/internal/agentapi"
@@ -189,7 +190,13 @@ func testCertificates(t *testing.T, c *agenttest.Cluster) {
 func testRestart(t *testing.T, c *agenttest.Cluster) {
 	i := c.Instances[0]
 	before := i.Status()
+	late := c.Command(agentapi.CommandRestart)
+	late.ProcessStartedAt = new(before.Process.StartedAt.Add(-time.Second))
+	if err := i.Send(late); !agenttest.IsErrorCode(err, agentapi.ErrPrecondition) {
+		t.Errorf("Restart of a mysqld that has ended: %v", err)
+	}
 	restart := c.Command(agentapi.CommandRestart)
+	restart.ProcessStartedAt = before.Process.StartedAt
 	if err := i.Send(restart); err != nil {
 		t.Fatal(err)
 	}

@@ -153,6 +153,9 @@ func (a *Agent) restart(cmd agentapi.Command) (kept bool, err error) {
 	if a.isHeld() {
 		return false, refuse(agentapi.ErrPrecondition, "mysqld is %s: Start starts it as it is, Follow to let it rejoin", agentapi.ProcessHeld)
 	}
+	if at := a.hub.peek().Process.StartedAt; cmd.ProcessStartedAt != nil && (at == nil || !cmd.ProcessStartedAt.Equal(*at)) {
+		return false, refuse(agentapi.ErrPrecondition, "processStartedAt: %s; another mysqld runs, or none", cmd.ProcessStartedAt.Format(time.RFC3339Nano))
+	}
 	if err := a.persist(cmd, nil); err != nil {
 		return false, err
 	}

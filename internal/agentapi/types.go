@@ -124,7 +124,7 @@ type Command struct {
 	Donor *Peer `json:"donor,omitempty"`
 	// Quorum in force: needed for Promote and SetQuorum, stored where its generation is not lower than the stored one.
 	Quorum *Quorum `json:"quorum,omitempty"`
-	// ProcessStartedAt is the life of mysqld (ProcessStatus.StartedAt) that the sender decided about; absent: any. Promote of
+	// ProcessStartedAt is the life of mysqld (ProcessStatus.StartedAt) that the sender decided about; absent: any. Restart and Promote of
 	// another life is refused: what a crash left in the binary log must be looked at before it is shown to clients.
 	ProcessStartedAt *time.Time `json:"processStartedAt,omitempty"`
 	// PromotedGTIDSet is what Primary had executed when it was opened in Epoch; absent: unknown. Follow needs it to let a
@@ -281,6 +281,7 @@ type ProcessStatus struct {
 
 // ServerStatus is what SQL tells, all of one moment.
 type ServerStatus struct {
+	// SuperReadOnly and ReadOnly are false while an open server is being made read-only: until that has succeeded commits go on.
 	SuperReadOnly bool     `json:"superReadOnly"`
 	ReadOnly      bool     `json:"readOnly"`
 	OfflineMode   bool     `json:"offlineMode"`

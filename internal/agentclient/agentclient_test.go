@@ -217,15 +217,18 @@ func TestProgressIsNoEvent(t *testing.T) {
 	}
 	world.Write("orders-0")
 	moved, kind, newer := held.With(document(), time.Time{}, now.Add(2*time.Second))
-	if kind != agentclient.Progress || !newer || !moved.SampledAfter.Equal(now) || moved.ExecutedSince.Equal(now) {
+	if kind != agentclient.Progress || !newer || !moved.SampledAfter.Equal(now) || moved.ExecutedSince.Equal(now) || !moved.ProcessSince.Equal(now) {
 		t.Errorf("after a commit: %v %+v", kind, moved)
 	}
 	if _, _, newer := moved.With(first.Status, time.Time{}, now.Add(3*time.Second)); newer {
 		t.Error("an older document replaced a newer one")
 	}
 	world.Crash("orders-0")
-	if _, kind, _ := moved.With(document(), time.Time{}, now.Add(4*time.Second)); kind != agentclient.Event {
-		t.Error("a crash is not an Event")
+	crashed := document()
+	crashed.Process.State = agentapi.ProcessHeld
+	held, kind, _ = moved.With(crashed, time.Time{}, now.Add(4*time.Second))
+	if kind != agentclient.Event || !held.ProcessSince.Equal(now.Add(4*time.Second)) {
+		t.Errorf("after a crash: %v, its process is in this state since %s", kind, held.ProcessSince)
 	}
 }
 

@@ -25,10 +25,11 @@ const (
 type Observation struct {
 	// Status is nil while the instance is unknown: never heard, or silent for StaleAfter. It is shared, never changed.
 	Status *agentapi.Status
-	// SampledAfter, HeldSince, ExecutedSince are as in topology.Instance.
+	// SampledAfter, HeldSince, ExecutedSince, ProcessSince are as in topology.Instance.
 	SampledAfter  time.Time
 	HeldSince     time.Time
 	ExecutedSince time.Time
+	ProcessSince  time.Time
 	// ReceivedAt is when Status was received.
 	ReceivedAt time.Time
 	// SilentSince is as in topology.Instance.
@@ -198,11 +199,14 @@ func (o Observation) With(st *agentapi.Status, requested, now time.Time) (next O
 	if sameLife && st.Sequence <= o.Status.Sequence || o.Status != nil && st.AgentStart.Before(o.Status.AgentStart) {
 		return o, Progress, false
 	}
-	next = Observation{Status: st, ReceivedAt: now, SampledAfter: requested, HeldSince: now, ExecutedSince: now}
+	next = Observation{Status: st, ReceivedAt: now, SampledAfter: requested, HeldSince: now, ExecutedSince: now, ProcessSince: now}
 	if sameLife {
 		// Documents of one life are sampled one after another, so a later one keeps the bounds of an earlier one.
 		if o.SampledAfter.After(next.SampledAfter) {
 			next.SampledAfter = o.SampledAfter
+		}
+		if o.Status.Process.State == st.Process.State {
+			next.ProcessSince = o.ProcessSince
 		}
 		if sameExecuted(o.Status, st) {
 			next.ExecutedSince = o.ExecutedSince

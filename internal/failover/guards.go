@@ -28,6 +28,7 @@ const (
 	primaryMakesData Guard = "primary makes data"
 	primaryDataLost  Guard = "primary's data lost"
 	primaryRuns      Guard = "primary's mysqld answers"
+	primaryHung      Guard = "primary's mysqld answers neither its agent nor its replicas"
 	primaryDown      Guard = "primary's mysqld ended"
 	primaryRecorded  Guard = "primary's data recorded"
 	primaryWritable  Guard = "primary writable"
@@ -93,6 +94,7 @@ var guards = map[Guard]func(*view) bool{
 	primaryMakesData: func(v *view) bool { return v.primary.MakesData() == topology.True },
 	primaryDataLost:  (*view).primaryDataLost,
 	primaryRuns:      func(v *view) bool { return v.primary.Server() != nil },
+	primaryHung:      (*view).primaryHung,
 	primaryDown:      (*view).primaryDown,
 	primaryRecorded:  func(v *view) bool { return v.entry != nil },
 	primaryWritable:  func(v *view) bool { return v.primary.Writable() == topology.True },

@@ -86,6 +86,11 @@ func (v *view) judgeHang() loss {
 	return loss{lost: true, why: "its mysqld answers neither its agent nor its replicas"}
 }
 
+// primaryHung says whether the primary is lost since its mysqld hangs, which its agent can end.
+func (v *view) primaryHung() bool {
+	return v.loss.lost && v.primary.MySQLRuns() == topology.True && v.primary.Server() == nil && !v.primaryDataLost()
+}
+
 // ripe gives the loss once it has lasted long enough, and until then when that will be.
 func (v *view) ripe(since time.Time, least time.Duration, l loss) loss {
 	if lasted := v.now.Sub(since); lasted < least {
@@ -190,15 +195,25 @@ func (v *view) recentFailovers() int {
 // waitedEnough says whether a held primary is to be started in place: nobody's answer could still make a failover possible,
 // or it did not come in time.
 func (v *view) waitedEnough() bool {
-	if v.capped() || v.snap.Spec.Failover.Manual || v.rec.Operation == nil || v.now.Sub(v.rec.Operation.StartedAt.Time) >= heldPatience {
+	if v.capped() || v.snap.Spec.Failover.Manual || v.rec.Operation == nil || v.now.Sub(v.heldSince()) >= heldPatience {
 		return true
 	}
 	for _, i := range v.wanted() {
-		if i.Name != v.rec.Primary && i.Pod.Running && !i.Answers() {
+		if i.Name != v.rec.Primary && i.Pod.MayRun() && !i.Answers() {
 			return false
 		}
 	}
 	return true
+}
+
+// heldSince is from when a held primary waits for others: where every node went down at once it comes back long after its
+// loss was recorded, and the others about when it does.
+func (v *view) heldSince() time.Time {
+	since := v.rec.Operation.StartedAt.Time
+	if p := v.primary; p.Answers() && p.ProcessSince.After(since) {
+		since = p.ProcessSince
+	}
+	return since
 }
 
 // lossEvidence says why the primary is lost.

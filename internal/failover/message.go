@@ -65,6 +65,8 @@ func (v *view) lossText(reason, primary string) string {
 		return primary + " exists and its agent does not answer; nothing is concluded from that"
 	case v1.TopologyPrimaryUnresponsive:
 		return "mysqld of " + primary + " runs and does not answer its agent; nothing is concluded from that"
+	case v1.TopologyPrimaryHung:
+		return "mysqld of " + primary + " answers neither its agent nor its replicas; it is restarted in place, since no other can take over now"
 	case v1.TopologyPrimaryGone:
 		return "the pod of " + primary + " does not exist; waiting for it to come back with its volume"
 	case v1.TopologyPrimaryStarting:

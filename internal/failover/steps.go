@@ -46,6 +46,7 @@ const (
 	stepElect             Step = "record new primary"
 	stepRollBack          Step = "record roll-back"
 	stepStart             Step = "start held mysqld"
+	stepRestart           Step = "restart hung mysqld"
 	stepRecheck           Step = "look again soon"
 	stepRecordDraining    Step = "record draining"
 	stepRefuseSwitchover  Step = "refuse switchover"
@@ -81,6 +82,7 @@ var steps = map[Step]func(*view, *Decision){
 	stepElect:             recordElection,
 	stepRollBack:          recordRollBack,
 	stepStart:             startHeld,
+	stepRestart:           restartHung,
 	stepRecordDraining:    recordDraining,
 	stepRefuseSwitchover:  refuseSwitchover,
 	stepDrain:             drain,
@@ -179,6 +181,12 @@ func promote(v *view, d *Decision) {
 	q := v.opening()
 	life := v.primary.Status.Process.StartedAt
 	v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandPromote, Quorum: toWire(q), ProcessStartedAt: life}, "open as primary with quorum "+quorumText(q))
+}
+
+// restartHung ends the mysqld that was seen to hang, no later one; it is then held like any former primary that ended badly.
+func restartHung(v *view, d *Decision) {
+	life := v.primary.Status.Process.StartedAt
+	v.command(d, v.primary, agentapi.Command{Type: agentapi.CommandRestart, ProcessStartedAt: life}, v.loss.why+", and no other can take over now")
 }
 
 func setQuorum(v *view, d *Decision) {

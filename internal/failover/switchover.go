@@ -14,6 +14,8 @@ const (
 	// drainBound is how long a switchover may keep writes closed before it is given up; in whole seconds, as the record
 	// keeps times.
 	drainBound = 10 * time.Second
+	// targetPatience is how long after its beginning a switchover waits for a target that does not answer for a moment.
+	targetPatience = 4 * time.Second
 	// maxSwitchoverBacklog is how many transactions the target may have to apply when writes end.
 	maxSwitchoverBacklog = 5000
 )
@@ -110,7 +112,7 @@ func (v *view) unfitTarget(name string, i *topology.Instance) string {
 func (v *view) drained() bool {
 	server := v.primary.Server()
 	return server != nil && v.primary.Status.Epoch == v.rec.Epoch && v.primary.Status.Role == agentapi.RoleNone &&
-		server.SuperReadOnly && !server.SemiSync.SourceEnabled && server.SemiSync.WaitSessions == 0
+		server.SuperReadOnly && server.SemiSync.WaitSessions == 0
 }
 
 // targetHoldsAll says whether the target has received everything of a drained primary.
@@ -118,13 +120,18 @@ func (v *view) targetHoldsAll() bool {
 	return v.drained() && v.switchover.target != nil && topology.CaughtUp(v.switchover.target, v.primary) == topology.True
 }
 
-// drainFailed says whether the switchover is to be given up: the target does not serve any more, or the time is over.
+// drainFailed says whether the switchover is to be given up: the target does not serve any more, or the time is over. That it
+// is not heard for a moment proves nothing.
 func (v *view) drainFailed() bool {
 	t := v.switchover.target
-	if v.primary.MySQLRuns() == topology.False {
-		return true // It was killed rather than made read-only, and nobody can take over now.
+	if t == nil || v.rec.Operation == nil || v.primary.MySQLRuns() == topology.False {
+		return true // Where the primary was killed rather than made read-only nobody can take over now.
 	}
-	return t == nil || t.Server() == nil || v.unfit(t) != "" || v.rec.Operation == nil || v.now.Sub(v.rec.Operation.StartedAt.Time) > drainBound
+	lasted := v.now.Sub(v.rec.Operation.StartedAt.Time)
+	if t.Server() == nil {
+		return t.MySQLRuns() == topology.False || !t.Answers() && !t.Pod.Exists || lasted > targetPatience
+	}
+	return v.unfit(t) != "" || lasted > drainBound
 }
 
 // recordDraining begins an epoch in which the primary ends its writes. Its replicas follow it on in the epoch before.

@@ -421,6 +421,17 @@ var stories = map[string]func(*testing.T) *story{
 		s.settle()
 		return s
 	},
+	"hangs-while-capped": func(t *testing.T) *story {
+		s := newStory(t, 1, "orders-0", "orders-1", "orders-2")
+		s.settle()
+		s.tell("one failover is allowed; a primary crashes, and mysqld of the next answers nobody any more")
+		s.spec.Failover.MaxFailovers = 1
+		s.world.Crash("orders-0")
+		s.settle()
+		s.world.Hang(s.record.Primary, true)
+		s.settle()
+		return s
+	},
 	"silent-primary": func(t *testing.T) *story {
 		s := newStory(t, 1, "orders-0", "orders-1")
 		s.settle()

@@ -46,6 +46,8 @@ type Instance struct {
 	HeldSince time.Time
 	// ExecutedSince is when, by the manager's clock, the set of executed transactions in Status was first received.
 	ExecutedSince time.Time
+	// ProcessSince is when, by the manager's clock, the state of mysqld's process in Status was first received.
+	ProcessSince time.Time
 }
 
 // Pod is what the API server tells of an instance's pod. The zero value is a pod that does not exist.

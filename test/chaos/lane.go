@@ -208,7 +208,7 @@ func (l *Lane) snapshot() topology.Snapshot {
 		o := heard[name]
 		s.Instances = append(s.Instances, topology.Instance{
 			Name: name, Host: i.Host, Wanted: true, Pod: l.world.pod(name), Status: o.Status, SilentSince: o.SilentSince,
-			SampledAfter: o.SampledAfter, HeldSince: o.HeldSince, ExecutedSince: o.ExecutedSince,
+			SampledAfter: o.SampledAfter, HeldSince: o.HeldSince, ExecutedSince: o.ExecutedSince, ProcessSince: o.ProcessSince,
 		})
 	}
 	return s

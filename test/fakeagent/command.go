@@ -84,6 +84,8 @@ func (w *World) carryOut(i *instance, cmd agentapi.Command) error {
 		return w.fence(i, cmd)
 	case agentapi.CommandDemote:
 		return w.demote(i, cmd)
+	case agentapi.CommandRestart:
+		return w.restart(i, cmd)
 	case agentapi.CommandStart:
 		if cmd.Epoch > i.epoch {
 			i.role, i.confirmed = agentapi.RoleNone, false
@@ -194,6 +196,9 @@ func (w *World) promote(i *instance, cmd agentapi.Command) error {
 	i.executed, i.logged = i.executed.Union(i.received), i.logged.Union(i.received)
 	i.received, i.source, i.receiver, i.applier = gtid.Set{}, "", "OFF", "OFF"
 	i.apply(*cmd.Quorum)
+	if w.flaw == OpensAlone && i.readOnly {
+		i.semiSource = false
+	}
 	if i.readOnly {
 		// What a crash made visible without an acknowledgement is read by clients from now on: it counts as told to them.
 		w.acked = append(w.acked, Commit{GTID: i.executed})
@@ -203,6 +208,20 @@ func (w *World) promote(i *instance, cmd agentapi.Command) error {
 	if i.next == 0 {
 		w.write(i, 3) // The accounts.
 	}
+	return nil
+}
+
+// restart ends mysqld, by force where it hangs or commits wait, and starts it again.
+func (w *World) restart(i *instance, cmd agentapi.Command) error {
+	switch {
+	case i.process != agentapi.ProcessRunning:
+		return refuse(agentapi.ErrPrecondition, "mysqld is %s", i.process)
+	case cmd.ProcessStartedAt != nil && !cmd.ProcessStartedAt.Equal(i.startedAt):
+		return refuse(agentapi.ErrPrecondition, "processStartedAt: another mysqld runs")
+	}
+	i.persist(cmd, agentapi.RoleNone)
+	i.end(agentapi.ProcessStopped, "")
+	w.start(i)
 	return nil
 }
 

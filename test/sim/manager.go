@@ -69,7 +69,7 @@ func (m *Manager) Snapshot(spec v1.MySQLTopologySpec) topology.Snapshot {
 		o := m.heard[name]
 		s.Instances = append(s.Instances, topology.Instance{
 			Name: name, Host: naming.Host(m.Cluster, m.Namespace, name), Wanted: slices.Contains(spec.Instances, name),
-			Pod: m.pods[name], Status: o.Status, SilentSince: o.SilentSince, SampledAfter: o.SampledAfter, HeldSince: o.HeldSince, ExecutedSince: o.ExecutedSince,
+			Pod: m.pods[name], Status: o.Status, SilentSince: o.SilentSince, SampledAfter: o.SampledAfter, HeldSince: o.HeldSince, ExecutedSince: o.ExecutedSince, ProcessSince: o.ProcessSince,
 		})
 	}
 	return s
