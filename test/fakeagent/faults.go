@@ -31,6 +31,10 @@ func (w *World) BeginStop(name string) {
 // StopPod ends an instance's pod at once. Its volume stays.
 func (w *World) StopPod(name string) {
 	w.with(name, func(i *instance) {
+		if w.flaw == ReleasesAtStop && i.up() {
+			i.semiSource = false
+			w.release(i)
+		}
 		i.end(agentapi.ProcessStopped, "")
 		i.podUp, i.confirmed, i.ending = false, false, false
 		if i.data == agentapi.DataInitializing || i.data == agentapi.DataCloning {

@@ -30,6 +30,7 @@ type World struct {
 	lost      []string
 	topEpoch  int64
 	top       *instance // opened in topEpoch, the highest
+	flaw      Flaw
 	rate      float64
 	loaded    time.Time
 	changed   map[string]chan struct{}
@@ -194,6 +195,9 @@ func (w *World) boot(i *instance) {
 		w.made++
 		i.process, i.startedAt, i.pid = agentapi.ProcessRunning, w.now(), 1000+w.made
 		i.executed = i.executed.Union(i.logged)
+		if w.flaw == ForgetsReceived {
+			i.received = i.received.Intersect(i.executed)
+		}
 		i.readOnly, i.semiSource, i.semiCount, i.semiReplica, i.appliedQuorum = true, false, 0, false, 0
 		i.receiver, i.applier, i.receiverErrno = "OFF", "OFF", 0
 	})
@@ -258,7 +262,7 @@ func (w *World) replicate(r *instance) {
 func (w *World) release(s *instance) {
 	for len(s.waiting) > 0 && s.up() {
 		c := s.waiting[0]
-		if s.semiSource && len(c.by) < s.semiCount {
+		if s.semiSource && len(c.by) < s.semiCount && w.flaw != Degrades {
 			return
 		}
 		s.executed = s.executed.Union(c.gtid)

@@ -100,6 +100,9 @@ func (r *Run) wish() {
 		}
 	case n == 1 && size > 2 && last != r.record.Primary:
 		r.spec.Instances = slices.Clone(r.spec.Instances[:size-1])
+	case n == 1 && r.rnd.IntN(3) == 0:
+		r.spec.Suspend = !r.spec.Suspend
+		r.note("wish: suspend: %t", r.spec.Suspend)
 	case n == 3:
 		r.asked++
 		r.spec.Switchover = &v1.SwitchoverRequest{ID: fmt.Sprint(r.asked)}

@@ -8,6 +8,8 @@ import (
 	"github.com/porpoise-dev/porpoise/internal/failover"
 	"github.com/porpoise-dev/porpoise/internal/gtid"
 	"github.com/porpoise-dev/porpoise/internal/topology"
+	"github.com/porpoise-dev/porpoise/test/fakeagent"
+	"github.com/porpoise-dev/porpoise/test/sim"
 )
 
 const (
@@ -20,6 +22,7 @@ type mutation struct {
 	rule     string
 	snapshot func(v1.MySQLTopologyStatus, *topology.Snapshot)
 	decision func(v1.MySQLTopologyStatus, *failover.Decision)
+	run      func(*sim.Run)
 	// from is a little before the schedule that finds it: the ones before would only take time.
 	from uint64
 }
@@ -45,7 +48,49 @@ func promotes(old v1.MySQLTopologyStatus, d *failover.Decision) bool {
 	return d.Record.Phase == v1.TopologyPromoting && old.Phase != v1.TopologyPromoting && d.Record.Quorum != nil
 }
 
+// model breaks a rule of MySQL or of the agent.
+func model(f fakeagent.Flaw) mutation {
+	return mutation{rule: string(f), run: func(r *sim.Run) { r.Spoil(f) }}
+}
+
+// received makes all that anybody holds seem to be received by every replica, in one phase.
+func received(phase v1.TopologyPhase) func(v1.MySQLTopologyStatus, *topology.Snapshot) {
+	return func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
+		all := gtid.Set{}
+		for i := range s.Instances {
+			holds, _ := s.Instances[i].Holds()
+			all = all.Union(holds)
+		}
+		servers(func(rec v1.MySQLTopologyStatus, _ *agentapi.Status, server *agentapi.ServerStatus) {
+			if rec.Phase == phase && server.Replication != nil {
+				r := *server.Replication
+				r.Received = all
+				server.Replication = &r
+			}
+		})(rec, s)
+	}
+}
+
 var mutations = []mutation{
+	model(fakeagent.Degrades),
+	model(fakeagent.ForgetsReceived),
+	model(fakeagent.ReleasesAtStop),
+	model(fakeagent.OpensAlone),
+	{rule: "the record is written by compare and swap", run: func(r *sim.Run) { r.Overwrites = true }},
+	{rule: "a member leaves, and more acks are recorded, once a barrier has passed", snapshot: received(v1.TopologyStable)},
+	{rule: "a member is one life of its data, not a name", snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
+		if rec.Quorum == nil {
+			return
+		}
+		for _, m := range rec.Quorum.Members {
+			if i := s.Instance(m.Name); i.Answers() {
+				copied := *i.Status
+				copied.Data.Incarnation, copied.Data.ServerUUID = m.Incarnation, m.ServerUUID
+				i.Status = &copied
+			}
+		}
+	}},
+	{rule: "a switchover waits until its target holds everything", snapshot: received(v1.TopologyDraining)},
 	{
 		rule: "a quorum counts once it is carried out, not once it is stored",
 		snapshot: servers(func(_ v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
@@ -108,20 +153,7 @@ var mutations = []mutation{
 		}),
 	},
 	{
-		rule: "a crashed primary reopens once members hold all of it", snapshot: func(rec v1.MySQLTopologyStatus, s *topology.Snapshot) {
-			all := gtid.Set{}
-			for i := range s.Instances {
-				holds, _ := s.Instances[i].Holds()
-				all = all.Union(holds)
-			}
-			servers(func(rec v1.MySQLTopologyStatus, _ *agentapi.Status, server *agentapi.ServerStatus) {
-				if rec.Phase == v1.TopologyRecovering && server.Replication != nil {
-					r := *server.Replication
-					r.Received = all
-					server.Replication = &r
-				}
-			})(rec, s)
-		},
+		rule: "a crashed primary reopens once members hold all of it", snapshot: received(v1.TopologyRecovering),
 	},
 	{
 		rule: "writes have ended before a switchover", snapshot: servers(func(rec v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {

@@ -36,6 +36,8 @@ type Run struct {
 	// until the faults end: so it is shown that a rule is needed.
 	Break         func(v1.MySQLTopologyStatus, *topology.Snapshot)
 	BreakDecision func(v1.MySQLTopologyStatus, *failover.Decision)
+	// Overwrites makes managers win every race for the record, until the faults end.
+	Overwrites bool
 
 	rnd      *rand.Rand
 	world    *fakeagent.World
@@ -237,7 +239,7 @@ func (r *Run) decide(m *simManager) error {
 	}
 	r.Rows[d.Row]++
 	if !equality.Semantic.DeepEqual(d.Record, m.record) {
-		if m.version != r.version {
+		if m.version != r.version && !r.Overwrites {
 			r.note("%s: lost the race", d.Row)
 			m.record, m.version = *r.record.DeepCopy(), r.version
 			return nil
@@ -261,6 +263,9 @@ func (r *Run) decide(m *simManager) error {
 	}
 	return nil
 }
+
+// Spoil makes the model of MySQL and its agents break a rule until the faults end.
+func (r *Run) Spoil(f fakeagent.Flaw) { r.world.Spoil(f) }
 
 // store keeps a record as the API server does: what is read back must be what was written.
 func (r *Run) store(next v1.MySQLTopologyStatus) error {
@@ -364,7 +369,8 @@ func (r *Run) check() error {
 // heal ends all faults and lets one manager work undisturbed.
 func (r *Run) heal() error {
 	r.note("all faults end")
-	r.Break, r.BreakDecision = nil, nil
+	r.Break, r.BreakDecision, r.Overwrites = nil, nil, false
+	r.world.Heed()
 	for _, name := range r.names() {
 		r.cut[name] = false
 		r.world.CutOff(name, false)
@@ -378,7 +384,7 @@ func (r *Run) heal() error {
 		}
 	}
 	r.commands = nil
-	r.spec.Restarting = ""
+	r.spec.Restarting, r.spec.Suspend = "", false
 	return r.calm()
 }
 

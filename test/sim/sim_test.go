@@ -151,6 +151,9 @@ func TestBrokenRulesAreFound(t *testing.T) {
 			what := ""
 			seed := each(mutationSeed+m.from, mutationSchedules, func(r *sim.Run) {
 				r.Break, r.BreakDecision = m.snapshot, m.decision
+				if m.run != nil {
+					m.run(r)
+				}
 			}, func(_ uint64, _ *sim.Run, err error) bool {
 				var found *sim.Violation
 				if !errors.As(err, &found) || strings.Contains(found.What, "INV-7") {
