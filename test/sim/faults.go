@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "github.com/porpoise-dev/porpoise/api/v1"
+	"github.com/porpoise-dev/porpoise/internal/agentapi"
 )
 
 // fault breaks or mends something, or changes what is wanted.
@@ -73,7 +74,7 @@ func (r *Run) fault(m *simManager) {
 // loseVolume takes an instance's pod and volume away, once in a schedule: more than that can lose what W members
 // acknowledged, whatever the operator does.
 func (r *Run) loseVolume(name string) {
-	if r.voided || r.recordLost || !r.record.Routed || r.record.Quorum.RequiredAcks == 0 || r.rnd.IntN(4) != 0 {
+	if r.voided || r.recordLost || !r.record.Routed || r.record.Quorum.RequiredAcks == 0 || r.rnd.IntN(4) != 0 || !r.othersHaveData(name) {
 		return
 	}
 	r.voided = true
@@ -84,6 +85,15 @@ func (r *Run) loseVolume(name string) {
 	r.world.LoseVolume(name)
 	r.world.StartPod(name)
 	r.up[name] = true
+}
+
+// othersHaveData says whether an instance other than the named one has a complete data directory: what nobody has any more
+// nobody can bring back.
+func (r *Run) othersHaveData(name string) bool {
+	return slices.ContainsFunc(r.names(), func(other string) bool {
+		st, err := r.world.Status(other)
+		return other != name && err == nil && st.Data.State == agentapi.DataReady
+	})
 }
 
 // wish changes the wanted acks or the number of instances. The primary is never scaled in: that needs a switchover.
