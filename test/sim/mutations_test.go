@@ -92,7 +92,7 @@ var mutations = []mutation{
 	}},
 	{rule: "a switchover waits until its target holds everything", snapshot: received(v1.TopologyDraining)},
 	{
-		rule: "a quorum counts once it is carried out, not once it is stored",
+		rule: "a quorum counts once it is carried out, not once it is stored", from: 5300,
 		snapshot: servers(func(_ v1.MySQLTopologyStatus, st *agentapi.Status, server *agentapi.ServerStatus) {
 			if st.Quorum == nil {
 				return
