@@ -25,7 +25,7 @@ var (
 // enough is from how many schedules on every row must be reached that is not listed as seldom.
 const enough = 20_000
 
-// seldom are the rows that random schedules reach rarely or not at all: nobody suspends, and little is lost in them. The
+// seldom are the rows that random schedules reach rarely or not at all: little is suspended, and little lost, in them. The
 // stories of internal/failover tell of these.
 var seldom = []string{
 	"Bootstrapping/suspended",
